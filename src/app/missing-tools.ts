@@ -27,7 +27,7 @@ const MAX_FILES_TOLD = 5
 export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
   const { view, whileLoading, pendingFiles, serversRead, upstreams } = options
   const resolved = (name: string, caller: Caller) => view(caller).resolve(name)
-  return async (name, { caller, abort, signal, within }) => {
+  return async (name, { caller, abort, signal, outerSignal: within }) => {
     const loading = whileLoading()
     if (loading) {
       await loading

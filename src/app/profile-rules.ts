@@ -37,7 +37,7 @@ export function createRules(config: Config, changes: FlagChanges = {}) {
     return {
       profile: flagged(settings ? profileOf(id, settings) : { ...defaultProfile, id }),
       policy,
-      own: new Set([...owners].flatMap(([owner, having]) => (having.has(id) ? [owner] : []))),
+      ownServers: new Set([...owners].flatMap(([owner, having]) => (having.has(id) ? [owner] : []))),
       schema: settings?.exposure.schema ?? config.exposure.schema,
       exposure: { ...config.exposure, ...(settings && omitUndefined(settings.exposure)) },
       ...(settings && { deliberate: settings.deliberate }),

@@ -67,7 +67,7 @@ export function createCatalog(
   let saved = ''
   const holders = once(() => {
     const stored = readHolders(store?.get())
-    saved = textOf(stored)
+    saved = serializeHolders(stored)
     return stored
   })
   const changed = createEmitter<[Snapshot, Snapshot]>()
@@ -78,36 +78,36 @@ export function createCatalog(
   /** Names tools and prompts on first access, so that fifty servers that start together are not sorted fifty times. */
   function createNames(owners: ReadonlyMap<string, Owner>): NameTable {
     const configured = claimed
-    const ofOwners = once(() => ownerNames(owners.keys(), configured))
+    const namesOfOwners = once(() => ownerNames(owners.keys(), configured))
     const isReserved = once(() => createReservations(owners, configured))
-    const index = (some: readonly Owner[]): ToolIndex =>
+    const index = (ownerList: readonly Owner[]): ToolIndex =>
       indexTools(
-        some.flatMap(({ tools }) => tools),
+        ownerList.flatMap(({ tools }) => tools),
         reserved,
-        ofOwners(),
+        namesOfOwners(),
         holders().tools,
         isReserved().tools,
       )
-    const named = <Value>(value: Value): Value => {
-      if (store) save(ofOwners())
+    const withSave = <Value>(value: Value): Value => {
+      if (store) save(namesOfOwners())
       return value
     }
     return {
-      owners: ofOwners,
+      owners: namesOfOwners,
       tools: once(() => {
         const all = [...owners.values()]
         try {
-          return named(index(all))
+          return withSave(index(all))
         } catch (error) {
           onBroken(error)
           return index(all.filter(({ origin }) => origin === 'module'))
         }
       }),
       prompts: once(() =>
-        named(
+        withSave(
           promptNames(
             owners.values(),
-            (prompt) => otherOwnerIn(prompt, ofOwners()),
+            (prompt) => otherOwnerIn(prompt, namesOfOwners()),
             holders().prompts,
             isReserved().prompts,
           ),
@@ -116,9 +116,9 @@ export function createCatalog(
     }
   }
 
-  function save(ofOwners: OwnerNames): void {
-    const contested = contestedHolders(holders(), ofOwners)
-    const text = textOf(contested)
+  function save(namesOfOwners: OwnerNames): void {
+    const contested = contestedHolders(holders(), namesOfOwners)
+    const text = serializeHolders(contested)
     if (text === saved) return
     saved = text
     store?.set({ tools: Object.fromEntries(contested.tools), prompts: Object.fromEntries(contested.prompts) })
@@ -139,21 +139,21 @@ export function createCatalog(
     reserved,
     set(info, contents) {
       if (!isModuleId(info.id)) throw new PegboardError('E_NAME_INVALID', `"${info.id}" is not a legal module name.`)
-      const { tools: given, ...others } = contents
-      const lazyTools = 'make' in given ? given : undefined
-      if (!lazyTools) checkNames(info.id, given as readonly Tool[], reserved)
-      const tools = lazyTools ? once(() => makeTools(lazyTools, info.id, onBroken)) : () => given as readonly Tool[]
-      const one: PublishedOwner = { info, contents: { ...others, ...(lazyTools && { lazyTools }) }, tools }
-      published.set(info.id, one)
-      publishRenamed(new Map(current.owners).set(info.id, ownerOf(one)))
+      const { tools: newTools, ...others } = contents
+      const lazyTools = 'make' in newTools ? newTools : undefined
+      if (!lazyTools) checkNames(info.id, newTools as readonly Tool[], reserved)
+      const tools = lazyTools ? once(() => makeTools(lazyTools, info.id, onBroken)) : () => newTools as readonly Tool[]
+      const owner: PublishedOwner = { info, contents: { ...others, ...(lazyTools && { lazyTools }) }, tools }
+      published.set(info.id, owner)
+      publishRenamed(new Map(current.owners).set(info.id, ownerOf(owner)))
     },
     describe(id, change) {
-      const before = published.get(id)
-      if (!before) return
-      const { reason: _reason, nextAttemptAt: _at, startsInMs: _ms, ...info } = before.info
-      const one: PublishedOwner = { ...before, info: { ...info, ...change } }
-      published.set(id, one)
-      publish(new Map(current.owners).set(id, ownerOf(one)))
+      const existing = published.get(id)
+      if (!existing) return
+      const { reason: _reason, nextAttemptAt: _at, startsInMs: _ms, ...info } = existing.info
+      const owner: PublishedOwner = { ...existing, info: { ...info, ...change } }
+      published.set(id, owner)
+      publish(new Map(current.owners).set(id, ownerOf(owner)))
     },
     delete(id) {
       if (!published.delete(id)) return
@@ -171,7 +171,7 @@ export function createCatalog(
   }
 }
 
-const textOf = ({ tools, prompts }: NameHolders): string => JSON.stringify([[...tools], [...prompts]])
+const serializeHolders = ({ tools, prompts }: NameHolders): string => JSON.stringify([[...tools], [...prompts]])
 
 interface PublishedOwner {
   readonly info: OwnerInfo
@@ -192,7 +192,7 @@ const ownerOf = ({ info, contents, tools }: PublishedOwner): Owner =>
     },
   })
 
-/** A server with a broken manifest must not take the others with it. */
+/** Returns no tools if creating them fails, so that one broken manifest does not affect other servers. */
 function makeTools(lazyTools: LazyTools, owner: string, onBroken: OnOwnerError): readonly Tool[] {
   try {
     return lazyTools.make()

@@ -17,7 +17,7 @@ export interface Naming {
   readonly tools: Readonly<Record<string, ToolOverride>>
 }
 
-/** The wire name, before clashes are resolved, of something whose own name is `name`. */
+/** The wire name of a tool or prompt with this own name, before name clashes are resolved. */
 export const exposedName = ({ prefix }: Pick<Naming, 'prefix'>, name: string): string =>
   wireName(prefix === '' ? name : `${prefix}__${name}`)
 
@@ -36,15 +36,15 @@ export const overrideOf = (settings: Pick<Naming, 'tools'>, name: string): ToolO
  */
 export function actionName(name: string, settings: Pick<Naming, 'tools'>): string {
   const renamed = overrideOf(settings, name)?.rename
-  const shown = renamed ?? name
+  const action = renamed ?? name
   const isFree = renamed === undefined ? renamedTo(settings, name) === undefined : renamedTo(settings, renamed) === name
-  if (isToolName(shown) && isFree) return shown
-  return distinctName(shown.replaceAll('.', '__').replaceAll(/[^A-Za-z0-9_-]/g, '_'), name, 64)
+  if (isToolName(action) && isFree) return action
+  return distinctName(action.replaceAll('.', '__').replaceAll(/[^A-Za-z0-9_-]/g, '_'), name, 64)
 }
 
 /** The own name of the first tool that the operator renames to this. */
-const renamedTo = ({ tools }: Pick<Naming, 'tools'>, shown: string): string | undefined =>
-  Object.entries(tools).find(([, { rename }]) => rename === shown)?.[0]
+const renamedTo = ({ tools }: Pick<Naming, 'tools'>, action: string): string | undefined =>
+  Object.entries(tools).find(([, { rename }]) => rename === action)?.[0]
 
 /**
  * `actionName` for all tools of a server, by own name. If two tools have one id, neither is included, unless one has
@@ -54,13 +54,13 @@ export function actionNames(names: readonly string[], settings: Pick<Naming, 'to
   const actions = new Map<string, string>()
   for (const [action, group] of groupBy(names, (name) => actionName(name, settings))) {
     const [first] = group
-    const owner = group.length === 1 ? first : group.find((name) => isPlain(name, action, settings))
+    const owner = group.length === 1 ? first : group.find((name) => isExactName(name, action, settings))
     if (owner !== undefined) actions.set(owner, action)
   }
   return actions
 }
 
-const isPlain = (name: string, action: string, settings: Pick<Naming, 'tools'>): boolean =>
+const isExactName = (name: string, action: string, settings: Pick<Naming, 'tools'>): boolean =>
   (overrideOf(settings, name)?.rename ?? name) === action
 
 /** Aliases that the operator chose, with and without the prefix, and the own name of a renamed tool. */
@@ -68,8 +68,8 @@ export function overrideAliases(name: string, settings: Naming): readonly string
   const override = overrideOf(settings, name)
   if (!override) return []
   const { alias: aliases = [], rename } = override
-  const given = aliases.flatMap((alias) => (settings.prefix === '' ? [alias] : [alias, exposedName(settings, alias)]))
-  return rename === undefined ? given : [...given, name]
+  const chosen = aliases.flatMap((alias) => (settings.prefix === '' ? [alias] : [alias, exposedName(settings, alias)]))
+  return rename === undefined ? chosen : [...chosen, name]
 }
 
 /**
@@ -79,11 +79,11 @@ export function overrideAliases(name: string, settings: Naming): readonly string
 export function createFilter({ allow, deny }: Pick<Naming, 'allow' | 'deny'>): (name: string) => boolean {
   const allowed = allow.map(compileGlob)
   const denied = deny.map(compileGlob)
-  const covered = createFoldedMatcher(deny.filter((pattern) => !pattern.includes('?')))
+  const deniesSpelling = createFoldedMatcher(deny.filter((pattern) => !pattern.includes('?')))
   return (name) =>
     (allowed.length === 0 || allowed.some((one) => one.test(name))) &&
     !denied.some((one) => one.test(name)) &&
-    !covered(spellingsOf([name]))
+    !deniesSpelling(spellingsOf([name]))
 }
 
 const compileGlob = (pattern: string): RegExp =>
@@ -102,7 +102,7 @@ const NO_TOOL = 'which is no tool.'
  * filtered out
  */
 export function namingProblems(
-  where: string,
+  settingPath: string,
   id: string,
   settings: Naming,
   listed: ReadonlyMap<string, Tool | undefined>,
@@ -113,30 +113,32 @@ export function namingProblems(
   return Object.entries(settings.tools).flatMap(([name, { alias = [], replaces }]) => {
     if (!listed.has(name)) {
       const [near] = findNearest(name, listed.keys())
-      return [`${where} names "${name}", which ${id} does not have${near ? `; did you mean "${near}"?` : '.'}`]
+      return [`${settingPath} names "${name}", which ${id} does not have${near ? `; did you mean "${near}"?` : '.'}`]
     }
-    const own = listed.get(name)
-    if (!own) return [`${where}.${name} has no effect: allow and deny leave the tool out.`]
-    const instead = replaces === undefined ? undefined : replacedId(replaces, byId)
+    const tool = listed.get(name)
+    if (!tool) return [`${settingPath}.${name} has no effect: allow and deny leave the tool out.`]
+    const replaced = replaces === undefined ? undefined : replacedId(replaces, byId)
     const clashes = alias.flatMap((other) => {
       const folded = other.toLowerCase()
       if (catalog.reserved.has(other))
-        return [`${where}.${name}.alias "${other}" is not used: it is the name of a built-in tool.`]
-      const real = tools.find((tool) => tool.id !== own.id && isCalled(tool, folded))
-      if (real) return [`${where}.${name}.alias "${other}" is not used: it is the name of ${real.id}.`]
+        return [`${settingPath}.${name}.alias "${other}" is not used: it is the name of a built-in tool.`]
+      const real = tools.find((candidate) => candidate.id !== tool.id && isCalled(candidate, folded))
+      if (real) return [`${settingPath}.${name}.alias "${other}" is not used: it is the name of ${real.id}.`]
       const twin = tools.find(
-        ({ id, aliases }) => id !== own.id && id !== instead && aliases.some((one) => one.toLowerCase() === folded),
+        ({ id, aliases }) => id !== tool.id && id !== replaced && aliases.some((one) => one.toLowerCase() === folded),
       )
-      return twin ? [`${where}.${name}.alias "${other}" is ignored for both tools, because ${twin.id} has it too.`] : []
+      return twin
+        ? [`${settingPath}.${name}.alias "${other}" is ignored for both tools, because ${twin.id} has it too.`]
+        : []
     })
-    return replaces === undefined || instead !== undefined
+    return replaces === undefined || replaced !== undefined
       ? clashes
-      : [...clashes, `${where}.${name}.replaces names "${replaces}", ${NO_TOOL}`]
+      : [...clashes, `${settingPath}.${name}.replaces names "${replaces}", ${NO_TOOL}`]
   })
 }
 
 /** True if the tool to replace may belong to a server that is not known yet. The log omits such problems. */
-export const mayStillCome = (problem: string): boolean => problem.endsWith(NO_TOOL)
+export const mayAppearLater = (problem: string): boolean => problem.endsWith(NO_TOOL)
 
 const isCalled = ({ id, name, module }: Tool, folded: string): boolean =>
   [id, name, id.slice(module.length + 1)].some((real) => real.toLowerCase() === folded)

@@ -14,7 +14,7 @@ export interface OwnerInfo {
   readonly summary: string
   /** `upstream`: a server or an API. */
   readonly origin: 'module' | 'upstream'
-  /** What the operator or the module says about it, for search. */
+  /** Text about it from the operator or the module, for search. */
   readonly about?: string
   /** Groups of words that mean the same to this owner, for search. */
   readonly synonyms?: readonly (readonly string[])[]
@@ -34,10 +34,10 @@ export interface OwnerInfo {
   /** Its tools are for modules only. Clients do not learn about it. */
   readonly internal?: boolean
   /** Resources that are the results of its tools. */
-  readonly readings?: readonly ToolResource[]
+  readonly toolResources?: readonly ToolResource[]
   /** What it adds to prompts. May throw. */
   readonly promptSection?: (caller: Caller, nameOf: NameOf, profile: Profile) => PromptSection | undefined
-  /** What it tells a caller besides the result of a call. May throw. */
+  /** Returns notices that the caller gets with a result. May throw. */
   readonly notices?: (caller: Caller, profile: Profile) => readonly string[] | Promise<readonly string[]>
 }
 
@@ -82,7 +82,7 @@ export interface Endpoints {
    */
   firstSeenAt?(uri: string): number | undefined
   /** Resources and templates that it lists, or listed when it was last read. No other owner answers for them meanwhile. */
-  holds?(): readonly string[]
+  listUris?(): readonly string[]
   /** Whether calls of its tools can be tasks; absent if unknown. */
   readonly tasks?: boolean
   request(

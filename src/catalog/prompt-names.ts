@@ -32,12 +32,12 @@ export function promptNames(
     const holder = holders.get(name)
     if (holder !== undefined && !group.some(({ id }) => id === holder) && isReserved(holder)) {
       for (const { prompt, id } of group) renamed.set(prompt, freeName(name, id, promptsByName))
-      const ids = [holder, ...group.map(({ id }) => id)].map(shown).sort()
-      clashes.push({ name, ids, kept: shown(holder), isAway: true, isPrompt: true })
+      const ids = [holder, ...group.map(({ id }) => id)].map(describePrompt).sort()
+      clashes.push({ name, ids, kept: describePrompt(holder), isAway: true, isPrompt: true })
       continue
     }
-    const may = group.filter(({ id }) => claimedBy({ name, module: id }) === undefined)
-    const winner = may.find(({ id }) => id === holder) ?? may[0]
+    const allowed = group.filter(({ id }) => claimedBy({ name, module: id }) === undefined)
+    const winner = allowed.find(({ id }) => id === holder) ?? allowed[0]
     if (winner) holders.set(name, winner.id)
     else holders.delete(name)
     for (const one of group) if (one !== winner) renamed.set(one.prompt, freeName(name, one.id, promptsByName))
@@ -46,8 +46,8 @@ export function promptNames(
     clashes.push({
       name,
       isPrompt: true,
-      ids: group.map(({ id }) => shown(id)).sort(),
-      ...(winner && { kept: shown(winner.id) }),
+      ids: group.map(({ id }) => describePrompt(id)).sort(),
+      ...(winner && { kept: describePrompt(winner.id) }),
       ...(owner === undefined ? {} : { owner }),
     })
   }
@@ -55,7 +55,7 @@ export function promptNames(
   return { renamed, clashes }
 }
 
-const shown = (id: string): string => `a prompt of ${id}`
+const describePrompt = (id: string): string => `a prompt of ${id}`
 
 /** Depends only on the prompt and its owner, so that it stays the same whatever else is configured. */
 function freeName(name: string, id: string, takenNames: ReadonlyMap<string, unknown>): string {

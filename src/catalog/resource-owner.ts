@@ -38,7 +38,7 @@ function spaceOf(name: string): string {
   return ROOT.test(folder) ? '' : folder
 }
 
-/** Nobody owns longer folders. */
+/** Maximum length of a folder that an owner can have. */
 const MAX_FOLDER = 2_000
 
 /** The scheme and folders that contain a URI. */
@@ -86,7 +86,7 @@ function makeIndex(owners: readonly Owner[]): ResourceIndex {
   const unsure = new Set<Owner>()
   for (const owner of owners) {
     const listed = listedBy(owner)
-    const names = [...new Set([...listed, ...(owner.endpoints?.holds?.() ?? [])])]
+    const names = [...new Set([...listed, ...(owner.endpoints?.listUris?.() ?? [])])]
     if (names.length > listed.length) unsure.add(owner)
     templates.set(owner, names.filter(isTemplate))
     schemes.set(owner, new Set(names.map(schemeOf)))
@@ -95,13 +95,13 @@ function makeIndex(owners: readonly Owner[]): ResourceIndex {
       const space = spaceOf(name)
       if (space === '') continue
       const spaceOwners = getOrInsert(spaces, space, () => [])
-      let own = spaceOwners.at(-1)
-      if (own?.owner !== owner) {
-        own = { owner, since: Number.POSITIVE_INFINITY, lists: false }
-        spaceOwners.push(own)
+      let spaceOwner = spaceOwners.at(-1)
+      if (spaceOwner?.owner !== owner) {
+        spaceOwner = { owner, since: Number.POSITIVE_INFINITY, lists: false }
+        spaceOwners.push(spaceOwner)
       }
-      own.since = Math.min(own.since, sinceOf(owner, name))
-      own.lists ||= !isTemplate(name)
+      spaceOwner.since = Math.min(spaceOwner.since, sinceOf(owner, name))
+      spaceOwner.lists ||= !isTemplate(name)
     }
   }
   return { listers, spaces, templates, schemes, unsure }
@@ -116,7 +116,7 @@ const sinceOf = ({ endpoints }: Owner, name: string): number =>
   endpoints?.firstSeenAt ? (endpoints.firstSeenAt(name) ?? Number.POSITIVE_INFINITY) : 0
 
 /** Owners of the scheme or folder of a URI, earliest first: by a listed resource there, or by templates. */
-function holdersOf({ spaces }: ResourceIndex, uri: string): readonly Owner[] {
+function findSpaceOwners({ spaces }: ResourceIndex, uri: string): readonly Owner[] {
   const byOwner = new Map<Owner, SpaceOwner>()
   for (const space of spacesAround(uri))
     for (const one of spaces.get(space) ?? []) {
@@ -147,19 +147,19 @@ export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | 
   if (page) return page
   const index = indexOf(owners)
   const { listers, schemes, unsure } = index
-  const lister = firstOf(listers.get(canonical(uri)) ?? [])
-  const holders = holdersOf(index, uri)
+  const lister = earliestOf(listers.get(canonical(uri)) ?? [])
+  const holders = findSpaceOwners(index, uri)
   const [holder] = holders
   if (lister) return holder && sinceOf(holder, uri) < sinceOf(lister, uri) ? holder : lister
-  const may = holder ? (unsure.has(holder) ? [holder] : holders) : owners
-  const byTemplate = may.find((owner) => findTemplates(index, owner, uri).some((one) => SCHEME.test(one)))
-  const byName = firstThatHad(holder ? [holder] : owners, uri) ?? byTemplate
+  const candidates = holder ? (unsure.has(holder) ? [holder] : holders) : owners
+  const byTemplate = candidates.find((owner) => findTemplates(index, owner, uri).some((one) => SCHEME.test(one)))
+  const byName = findFirstOwner(holder ? [holder] : owners, uri) ?? byTemplate
   if (byName) return byName
   // Servers return links to resources that they never list. The scheme names the server if no other uses it.
-  const using = owners.filter((owner) => scheme !== '' && schemes.get(owner)?.has(scheme))
-  const among = using.filter((owner) => may.includes(owner))
-  if (among.length === 1) return among[0]
-  return using.length > 0 ? undefined : owners.find((owner) => findTemplates(index, owner, uri).length > 0)
+  const schemeUsers = owners.filter((owner) => scheme !== '' && schemes.get(owner)?.has(scheme))
+  const candidateUsers = schemeUsers.filter((owner) => candidates.includes(owner))
+  if (candidateUsers.length === 1) return candidateUsers[0]
+  return schemeUsers.length > 0 ? undefined : owners.find((owner) => findTemplates(index, owner, uri).length > 0)
 }
 
 /** True if another owner answers for this URI, or if its scheme is one of Pegboard. */
@@ -177,7 +177,7 @@ export const ownerOfTemplate = (owners: readonly Owner[], uri: string): Owner | 
   firstWithTemplate(owners, uri) ?? ownerOfResource(owners, uri)
 
 const firstWithTemplate = (owners: readonly Owner[], template: string): Owner | undefined =>
-  firstThatHad(
+  findFirstOwner(
     owners.filter(({ templates }) => templates.some(({ uriTemplate }) => uriTemplate === template)),
     template,
   )
@@ -195,34 +195,35 @@ export function clashesOf(owners: readonly Owner[], owner: Owner): readonly stri
   const others = owners.filter((one) => one !== owner)
   const clashes = owner.resources.flatMap(({ uri }) => {
     const other = ownerOfResource(owners, uri)
-    if (other !== owner) return [`resource ${shown(uri)}: ${other?.id ?? 'Pegboard'} answers for it`]
-    const [first] = holdersOf(index, uri)
+    if (other !== owner) return [`resource ${quoteUri(uri)}: ${other?.id ?? 'Pegboard'} answers for it`]
+    const [first] = findSpaceOwners(index, uri)
     const template =
       first && first !== owner ? findTemplates(index, first, uri).find((one) => SCHEME.test(one)) : undefined
     return template === undefined
       ? []
-      : [`resource ${shown(uri)}: it fits the template ${shown(template)} of ${first?.id}`]
+      : [`resource ${quoteUri(uri)}: it fits the template ${quoteUri(template)} of ${first?.id}`]
   })
   for (const { uriTemplate } of owner.templates) {
     const scheme = SCHEME.exec(uriTemplate)?.[0].toLowerCase()
     if (scheme === undefined) {
       if (others.some(({ resources, templates }) => resources.length + templates.length > 0))
-        clashes.push(`template ${shown(uriTemplate)}: it is ignored for schemes that another server uses`)
+        clashes.push(`template ${quoteUri(uriTemplate)}: it is ignored for schemes that another server uses`)
       continue
     }
-    const holders = holdersOf(index, literalOf(uriTemplate))
+    const holders = findSpaceOwners(index, literalOf(uriTemplate))
     const holder = holders.includes(owner) ? undefined : holders[0]
     const first = firstWithTemplate(holders.length > 0 ? holders : owners, uriTemplate)
-    if (OWN_SCHEMES.has(scheme)) clashes.push(`template ${shown(uriTemplate)}: Pegboard answers for ${scheme}//`)
-    else if (holder) clashes.push(`template ${shown(uriTemplate)}: ${holder.id} answers, which lists resources there`)
+    if (OWN_SCHEMES.has(scheme)) clashes.push(`template ${quoteUri(uriTemplate)}: Pegboard answers for ${scheme}//`)
+    else if (holder)
+      clashes.push(`template ${quoteUri(uriTemplate)}: ${holder.id} answers, which lists resources there`)
     else if (first && first !== owner)
-      clashes.push(`template ${shown(uriTemplate)}: ${first.id} lists the same one and came first`)
+      clashes.push(`template ${quoteUri(uriTemplate)}: ${first.id} lists the same one and came first`)
   }
   return clashes.slice(0, MAX_CLASHES)
 }
 
 const MAX_CLASHES = 20
-const shown = (uri: string): string => JSON.stringify(uri.length > 100 ? `${uri.slice(0, 100)}…` : uri)
+const quoteUri = (uri: string): string => JSON.stringify(uri.length > 100 ? `${uri.slice(0, 100)}…` : uri)
 
 /** Whether the scheme of a resource or template is one of Pegboard. */
 export const isOwnScheme = (name: string): boolean => OWN_SCHEMES.has(schemeOf(name))
@@ -230,17 +231,17 @@ export const isOwnScheme = (name: string): boolean => OWN_SCHEMES.has(schemeOf(n
 const SCHEME = /^[a-z][a-z0-9+.-]*:/i
 
 /** An owner that appears later must not take a URI over. */
-const firstThatHad = (owners: readonly Owner[], uri: string): Owner | undefined =>
-  firstOf(owners.map((owner) => ({ owner, uri })))
+const findFirstOwner = (owners: readonly Owner[], uri: string): Owner | undefined =>
+  earliestOf(owners.map((owner) => ({ owner, uri })))
 
-function firstOf(named: readonly OwnedUri[]): Owner | undefined {
+function earliestOf(named: readonly OwnedUri[]): Owner | undefined {
   let found: Owner | undefined
   let since = Number.POSITIVE_INFINITY
   for (const { owner, uri } of named) {
-    const had = owner.endpoints?.firstSeenAt?.(uri) ?? (listsResource(owner, uri) ? 0 : undefined)
-    if (had === undefined || had >= since) continue
+    const seenAt = owner.endpoints?.firstSeenAt?.(uri) ?? (listsResource(owner, uri) ? 0 : undefined)
+    if (seenAt === undefined || seenAt >= since) continue
     found = owner
-    since = had
+    since = seenAt
   }
   return found
 }

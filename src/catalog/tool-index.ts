@@ -25,14 +25,14 @@ export interface ToolIndex {
  * @param isReserved true for the id of a tool that keeps its name although it is not given
  */
 export function indexTools(
-  given: readonly Tool[],
+  allTools: readonly Tool[],
   reserved: ReadonlySet<string>,
   names: OwnerNames,
   holders: Map<string, string>,
   isReserved: IsReserved,
 ): ToolIndex {
-  const byId = new Map(given.map((tool) => [tool.id, tool]))
-  const toolsByName = groupBy(given, ({ name }) => name.toLowerCase())
+  const byId = new Map(allTools.map((tool) => [tool.id, tool]))
+  const toolsByName = groupBy(allTools, ({ name }) => name.toLowerCase())
   const clashes: NameClash[] = []
   const newNames = new Map<Tool, string>()
   const rename = (tool: Tool): void => void newNames.set(tool, freeName(tool, toolsByName))
@@ -68,7 +68,7 @@ export function indexTools(
   for (const [folded, holder] of holders) if (!toolsByName.has(folded) && !isReserved(holder)) holders.delete(folded)
 
   const byName = new Map<string, Tool>()
-  const tools = given.map((tool) => {
+  const tools = allTools.map((tool) => {
     const name = newNames.get(tool)
     const named = name === undefined ? tool : renameTool(tool, name)
     if (named !== tool) byId.set(named.id, named)

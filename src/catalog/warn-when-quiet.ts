@@ -24,14 +24,14 @@ export function warnWhenQuiet({
 }: WarnWhenQuietOptions): () => void {
   const reported = new Set<string>()
   let cancel: (() => void) | undefined
-  function wait(): void {
+  function schedule(): void {
     cancel?.()
-    cancel = clock.after(quietMs, look)
+    cancel = clock.after(quietMs, warnNow)
   }
-  function look(): void {
+  function warnNow(): void {
     const found = find()
     if (!found) {
-      wait()
+      schedule()
       return
     }
     for (const sentence of found) {
@@ -40,8 +40,8 @@ export function warnWhenQuiet({
       warn(sentence)
     }
   }
-  const stop = catalog.onChange(wait)
-  if (startNow) wait()
+  const stop = catalog.onChange(schedule)
+  if (startNow) schedule()
   return () => {
     cancel?.()
     stop()

@@ -36,7 +36,7 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
   const facts = factsOf(name)?.facts
   const listed = app.surface.list(caller, mode).map((tool) => tool.name)
   const { byId } = app.catalog.snapshot()
-  const { key: _key, suited, schema, maxTools, ...limits } = view.limits
+  const { key: _key, preferredSchema: suited, schema, maxTools, ...limits } = view.limits
   const shortened = [...view.byId].flatMap(([id, { tool }]) => {
     const own = byId.get(id)?.name ?? tool.name
     return own.length > limits.maxNameLength ? [{ tool: id, from: own, to: tool.name }] : []

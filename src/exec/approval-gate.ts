@@ -33,7 +33,7 @@ export interface JointApproval {
   /** @throws PegboardError E_CONFIRMATION_REQUIRED when a person cannot be shown all of them */
   readonly messages: () => readonly string[]
   /** How often each call may still use the answer. */
-  readonly left: Map<string, number>
+  readonly remaining: Map<string, number>
   answer?: Promise<void>
 }
 
@@ -91,9 +91,9 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
     return until !== undefined && until > clock.now()
   }
 
-  async function ask(call: PendingCall, asking: ApprovalRule, onGate: OnGateEvent | undefined): Promise<void> {
+  async function ask(call: PendingCall, rule: ApprovalRule, onGate: OnGateEvent | undefined): Promise<void> {
     const { tool, relay, caller, input, approval, paused } = call
-    const { setting } = asking
+    const { setting } = rule
     if (
       !relay.request ||
       !caller.supports.elicitation ||
@@ -109,17 +109,17 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
     const joint = approval && takeJointAnswer(approval, call) ? approval : undefined
     let messages: readonly string[]
     try {
-      messages = joint ? joint.messages() : createConfirmation([{ tool, input, asking }], hide)
+      messages = joint ? joint.messages() : createConfirmation([{ tool, input, rule: rule }], hide)
     } catch (error) {
       onGate?.('unasked', setting)
       throw error
     }
     onGate?.('ask', setting)
     try {
-      if (!joint) await show(messages, call, asking, tool.id)
+      if (!joint) await showMessages(messages, call, rule, tool.id)
       else if (joint.answer) await (paused?.(joint.answer) ?? joint.answer)
       else {
-        joint.answer = show(messages, call, asking, `${joint.count} calls`)
+        joint.answer = showMessages(messages, call, rule, `${joint.count} calls`)
         await joint.answer
       }
     } catch (error) {
@@ -131,7 +131,7 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
   }
 
   /** True if the shared question covers this call. Each call can use an answer once. */
-  function takeJointAnswer({ left }: JointApproval, call: PendingCall): boolean {
+  function takeJointAnswer({ remaining: left }: JointApproval, call: PendingCall): boolean {
     const key = keyOf(call)
     const count = left.get(key) ?? 0
     left.set(key, count - 1)
@@ -139,29 +139,29 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
   }
 
   /** Shows the messages one after the other. @throws PegboardError unless each of them is accepted */
-  async function show(
+  async function showMessages(
     messages: readonly string[],
     { relay, signal }: PendingCall,
     { setting, timeoutMs }: ApprovalRule,
     what: string,
   ): Promise<void> {
     for (const message of messages) {
-      const over = new AbortController()
-      const unlink = linkAbort(signal, over)
-      const late = new PegboardError(
+      const abort = new AbortController()
+      const unlink = linkAbort(signal, abort)
+      const timeoutError = new PegboardError(
         'E_CONFIRMATION_REQUIRED',
         `Nobody answered the approval request for ${what} within ${Math.round(timeoutMs / 1_000)} s.`,
         { hint: `Ask the person, then call again, or change ${setting}.` },
       )
-      const stop = clock.after(timeoutMs, () => over.abort(late))
+      const stop = clock.after(timeoutMs, () => abort.abort(timeoutError))
       let answer: Answer
       try {
         const params = { mode: 'form', message, requestedSchema: { type: 'object', properties: {} } }
-        const elicitation = (relay.request as NonNullable<Relay['request']>)('elicitation/create', params, over.signal)
+        const elicitation = (relay.request as NonNullable<Relay['request']>)('elicitation/create', params, abort.signal)
         // Some relays do not listen to a signal.
-        answer = (await raceAbort(elicitation, over.signal)) as Answer
+        answer = (await raceAbort(elicitation, abort.signal)) as Answer
       } catch (error) {
-        if (over.signal.aborted) throw over.signal.reason
+        if (abort.signal.aborted) throw abort.signal.reason
         throw new PegboardError(
           'E_CONFIRMATION_REQUIRED',
           `The client could not show the approval request for ${what}.`,
@@ -182,9 +182,9 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
   return {
     count({ policy, tool, caller }, onGate) {
       if (policy.rates.length === 0) return
-      const none = limiter.take(policy.rates, tool, caller)
-      if (!none) return
-      const { rate, retryAfterMs } = none
+      const exceeded = limiter.take(policy.rates, tool, caller)
+      if (!exceeded) return
+      const { rate, retryAfterMs } = exceeded
       onGate?.('rate limit', rate.setting)
       throw new PegboardError('E_RATE_LIMITED', `${tool.id} has a limit of ${rate.perMinute} calls per minute.`, {
         hint: `Try again in ${Math.ceil(retryAfterMs / 1_000)} s. ${rate.setting} sets the limit.`,
@@ -200,15 +200,19 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
     combineApprovals(calls) {
       const callsToApprove = calls.flatMap((call): Array<GatedCall & ApprovalRequest> => {
         const decision = call.policy.decide(call.tool, call.caller)
-        return decision.allow && decision.ask ? [{ ...call, asking: decision.ask }] : []
+        return decision.allow && decision.ask ? [{ ...call, rule: decision.ask }] : []
       })
       if (callsToApprove.length < 2) return undefined
-      const left = new Map<string, number>()
-      for (const one of callsToApprove) {
-        const key = keyOf(one)
-        left.set(key, (left.get(key) ?? 0) + 1)
+      const remaining = new Map<string, number>()
+      for (const call of callsToApprove) {
+        const key = keyOf(call)
+        remaining.set(key, (remaining.get(key) ?? 0) + 1)
       }
-      return { count: callsToApprove.length, messages: once(() => createConfirmation(callsToApprove, hide)), left }
+      return {
+        count: callsToApprove.length,
+        messages: once(() => createConfirmation(callsToApprove, hide)),
+        remaining: remaining,
+      }
     },
     keepApproval(call) {
       const now = clock.now()

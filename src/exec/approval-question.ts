@@ -6,7 +6,7 @@ import type { ApprovalRule } from '../policy/policy.ts'
 import { shortOf } from '../policy/policy-rules.ts'
 
 /** Characters of a page. Clients show a question in a dialog, where long text is easily missed. */
-const PAGE = 4_000
+const MAX_PAGE_CHARS = 4_000
 /** A 2026 client answers each page in a round of its own, and the SDK's client stops after ten rounds. */
 const MAX_PAGES = 8
 
@@ -16,7 +16,7 @@ const EFFECTS = { read: 'reads', write: 'changes something', destructive: 'may d
 export interface ApprovalRequest {
   readonly tool: Tool
   readonly input: unknown
-  readonly asking: ApprovalRule
+  readonly rule: ApprovalRule
 }
 
 /**
@@ -33,14 +33,14 @@ export function createConfirmation(
   const isOne = calls.length === 1
   const title = isOne ? `May ${toPrintable(first?.tool.id ?? '')} run?` : `May these ${calls.length} calls run?`
   const body = isOne
-    ? describe(first as ApprovalRequest, hide)
-    : calls.map((call, at) => `${at + 1}. ${toPrintable(call.tool.id)}\n${describe(call, hide)}`).join('\n\n')
-  const pages = pagesOf(body)
+    ? describeCall(first as ApprovalRequest, hide)
+    : calls.map((call, at) => `${at + 1}. ${toPrintable(call.tool.id)}\n${describeCall(call, hide)}`).join('\n\n')
+  const pages = splitIntoPages(body)
   if (pages.length > MAX_PAGES)
     throw new PegboardError(
       'E_CONFIRMATION_REQUIRED',
-      `${isOne ? `The arguments of ${first?.tool.id}` : `The arguments of these ${calls.length} calls`} take ${body.length} characters to show. An approval request can show at most ${PAGE * MAX_PAGES}.`,
-      { hint: `Split the call into smaller ones. ${first?.asking.setting} requires the approval.` },
+      `${isOne ? `The arguments of ${first?.tool.id}` : `The arguments of these ${calls.length} calls`} take ${body.length} characters to show. An approval request can show at most ${MAX_PAGE_CHARS * MAX_PAGES}.`,
+      { hint: `Split the call into smaller ones. ${first?.rule.setting} requires the approval.` },
     )
   if (pages.length === 1) return [`${title}\n${body}`]
   return pages.map((page, at) => {
@@ -49,7 +49,7 @@ export function createConfirmation(
   })
 }
 
-function describe({ tool, input, asking }: ApprovalRequest, hide: (text: string) => string): string {
+function describeCall({ tool, input, rule: asking }: ApprovalRequest, hide: (text: string) => string): string {
   const owner = tool.origin === 'upstream' ? `of the server ${shortOf(tool.module)}` : `of the module ${tool.module}`
   return [
     `It is a tool ${toPrintable(owner)} and ${EFFECTS[tool.effect]}.`,
@@ -59,12 +59,12 @@ function describe({ tool, input, asking }: ApprovalRequest, hide: (text: string)
 }
 
 /** Splits at the end of a line if one is near. */
-function pagesOf(text: string): readonly string[] {
+function splitIntoPages(text: string): readonly string[] {
   const pages: string[] = []
   let start = 0
-  while (text.length - start > PAGE) {
-    const line = text.lastIndexOf('\n', start + PAGE)
-    let end = line > start + PAGE / 2 ? line + 1 : start + PAGE
+  while (text.length - start > MAX_PAGE_CHARS) {
+    const line = text.lastIndexOf('\n', start + MAX_PAGE_CHARS)
+    let end = line > start + MAX_PAGE_CHARS / 2 ? line + 1 : start + MAX_PAGE_CHARS
     // Does not split a surrogate pair.
     if ((text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end--
     pages.push(text.slice(start, end))

@@ -32,7 +32,7 @@ export async function auditCall(
   const beganAt = monotonicMs()
   let decision = 'allow'
   let setting: string | undefined
-  const about = (): Pick<AuditEntry, 'callId' | 'tool' | 'principal' | 'profile'> => ({
+  const describeCall = (): Pick<AuditEntry, 'callId' | 'tool' | 'principal' | 'profile'> => ({
     callId: idOf(run),
     ...(traceId === undefined ? {} : { traceId }),
     tool: run.tool?.id ?? toPrintable(request.name).slice(0, MAX_NAME),
@@ -43,10 +43,10 @@ export async function auditCall(
     ...(request.depth ? { depth: request.depth } : {}),
     ...(request.origin === 'setup' ? { origin: 'setup' } : {}),
   })
-  const end = (outcome: string, reason?: string, result?: ToolResult): void =>
+  const writeCall = (outcome: string, reason?: string, result?: ToolResult): void =>
     audit.write({
       event: 'call',
-      ...about(),
+      ...describeCall(),
       decision,
       ...(setting === undefined ? {} : { setting }),
       ...(reason === undefined ? {} : { reason }),
@@ -58,21 +58,21 @@ export async function auditCall(
       ...audit.argumentsOf(request.input ?? {}),
     })
   try {
-    const result = await call(request, run, (event, by) => {
+    const result = await call(request, run, (event, gateSetting) => {
       decision = event
-      setting = by
+      setting = gateSetting
       // A rate limit or a missing approval ends the call, so the line of the call reports it.
       if (event !== 'rate limit' && event !== 'unasked')
-        audit.write({ event, ...about(), setting: by, ...audit.argumentsOf(request.input ?? {}) })
+        audit.write({ event, ...describeCall(), setting: gateSetting, ...audit.argumentsOf(request.input ?? {}) })
     })
-    end(statusOfResult(result), undefined, result)
+    writeCall(statusOfResult(result), undefined, result)
     return result
   } catch (error) {
     // A tool may have been removed while its call waited.
     const isGone = isPegboardError(error) && error.code === 'E_NOT_FOUND'
     const denied = run.tool === undefined || isGone ? reasonOfDenial(request, run, viewOf) : undefined
     if (denied !== undefined) decision = 'deny'
-    end(isPegboardError(error) ? error.code : 'E_INTERNAL', denied)
+    writeCall(isPegboardError(error) ? error.code : 'E_INTERNAL', denied)
     throw error
   }
 }
@@ -97,15 +97,18 @@ export function bytesOf(result: ToolResult): number | undefined {
 function reasonOfDenial(request: CallRequest, run: Run, viewOf: (request: CallRequest) => View): string | undefined {
   if (request.origin === 'setup') return undefined
   const { tool } = run
-  const gone = tool && viewOf(request).hidden.get((tool.itself ?? tool).id)
-  if (gone?.kind === 'denied') return gone.reason
+  const hiddenTool = tool && viewOf(request).hidden.get((tool.itself ?? tool).id)
+  if (hiddenTool?.kind === 'denied') return hiddenTool.reason
   const found = viewOf(request).resolve(request.name)
   if (found.kind === 'found') run.tool ??= found.tool.tool
   const name = request.name.toLowerCase()
-  const bare = name.replaceAll(/__|[:/]/g, '.')
+  const dotted = name.replaceAll(/__|[:/]/g, '.')
   for (const [id, { kind, reason }] of viewOf(request).hidden) {
     const lowerId = id.toLowerCase()
-    if (kind === 'denied' && (lowerId === name || lowerId === bare || lowerId.replace(/^(?:mcp|api)_/, '') === bare))
+    if (
+      kind === 'denied' &&
+      (lowerId === name || lowerId === dotted || lowerId.replace(/^(?:mcp|api)_/, '') === dotted)
+    )
       return reason
   }
   return undefined

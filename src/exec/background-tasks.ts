@@ -115,14 +115,14 @@ export function createTasks(options: TasksOptions): Tasks {
   const runs = createTaskRuns(options, tasks, emitEnd)
 
   shared.subscribe(CANCELLED, (id) => {
-    const one = runs.get(id)
-    if (one) runs.abort(one)
+    const taskRun = runs.get(id)
+    if (taskRun) runs.abort(taskRun)
   })
   async function setChannel(owner: string, id: string, sendTo: SendTarget): Promise<void> {
-    const one = runs.get(id)
-    if (one?.owner !== owner) return
-    one.task = { ...one.task, sendTo }
-    await runs.write(one, one.task)
+    const taskRun = runs.get(id)
+    if (taskRun?.owner !== owner) return
+    taskRun.task = { ...taskRun.task, sendTo }
+    await runs.write(taskRun, taskRun.task)
   }
   shared.subscribe(REDIRECTED, (text) => {
     setChannel(...(JSON.parse(text) as [string, string, SendTarget])).catch((error: unknown) =>
@@ -131,33 +131,33 @@ export function createTasks(options: TasksOptions): Tasks {
   })
   shared.subscribe(ANSWERED, (text) => runs.reply(...(JSON.parse(text) as [string, string, Json])))
   instance.onBeat(() => {
-    for (const one of runs.all())
-      syncWithStore(one).catch((error: unknown) =>
-        log.warn('cannot check a task', { task: one.task.id, error: messageOf(error) }),
+    for (const taskRun of runs.all())
+      syncWithStore(taskRun).catch((error: unknown) =>
+        log.warn('cannot check a task', { task: taskRun.task.id, error: messageOf(error) }),
       )
   })
   /** Messages from other processes may be lost; the store has the same, so read it. */
-  async function syncWithStore(one: TaskRun): Promise<void> {
+  async function syncWithStore(taskRun: TaskRun): Promise<void> {
     // Its token was revoked.
-    if (isPegboardError(ownerNow(one.task))) return runs.abort(one)
-    const stored = await tasks().get(one.task.id)
-    if (stored?.value.status === 'cancelled') runs.abort(one)
-    else if (one.task.status === 'running' && (one.unwritten || (!stored && (await runs.isLost(one)))))
-      await runs.write(one, one.task)
+    if (isPegboardError(ownerNow(taskRun.task))) return runs.abort(taskRun)
+    const stored = await tasks().get(taskRun.task.id)
+    if (stored?.value.status === 'cancelled') runs.abort(taskRun)
+    else if (taskRun.task.status === 'running' && (taskRun.unwritten || (!stored && (await runs.isLost(taskRun)))))
+      await runs.write(taskRun, taskRun.task)
   }
 
   /** Corrects a task that claims to run in a dead process. */
   async function currentState({ id, owner, value, revision }: StoredDocument<StoredTask>): Promise<Task> {
-    const own = runs.get(id)
-    if (own) return toPublicTask(own.task)
+    const localRun = runs.get(id)
+    if (localRun) return toPublicTask(localRun.task)
     if (value.status !== 'running') return toPublicTask(value)
     if (await isRunning(id, value)) return toPublicTask(value)
     return toPublicTask((await recover({ id, owner, value, revision })) ?? value)
   }
 
   /** True if a live process runs the task. A task of this process that does not run here does not run at all. */
-  const isRunning = async (id: string, { instance: by }: StoredTask): Promise<boolean> =>
-    by === instance.id ? runs.get(id) !== undefined : await instance.isAlive(by)
+  const isRunning = async (id: string, { instance: processId }: StoredTask): Promise<boolean> =>
+    processId === instance.id ? runs.get(id) !== undefined : await instance.isAlive(processId)
 
   /** Plans a check for the case that its process dies. If this fails, the check at start-up finds the task. */
   const scheduleCheck = (id: string): Promise<void> =>
@@ -184,8 +184,8 @@ export function createTasks(options: TasksOptions): Tasks {
       await scheduleCheck(id)
       return task
     }
-    const over = markInterrupted(value, clock.now())
-    const task = caller ? { ...over, outcome: failureOf(caller) } : over
+    const interrupted = markInterrupted(value, clock.now())
+    const task = caller ? { ...interrupted, outcome: failureOf(caller) } : interrupted
     const expiresAt = clock.now() + settings.resultTtlMs
     if ((await tasks().put({ id, owner, value: task, expiresAt }, revision)) === undefined) return undefined
     emitEnd(owner, task)
@@ -230,9 +230,9 @@ export function createTasks(options: TasksOptions): Tasks {
     await start()
     if (stopped) throw shuttingDown()
     const owner = sessionOwner(caller)
-    const busy = runs.all().filter((one) => one.owner === owner && one.task.status === 'running').length
-    if (busy >= settings.maxRunning)
-      throw new PegboardError('E_OVERLOADED', `${busy} background tasks are running.`, {
+    const runningCount = runs.all().filter((one) => one.owner === owner && one.task.status === 'running').length
+    if (runningCount >= settings.maxRunning)
+      throw new PegboardError('E_OVERLOADED', `${runningCount} background tasks are running.`, {
         hint: 'Wait for one with background_wait, or raise execution.tasks.maxRunning.',
       })
     const id = randomId()
@@ -249,38 +249,38 @@ export function createTasks(options: TasksOptions): Tasks {
       idempotent: tool.idempotent,
       tries: 1,
     }
-    const one = runs.add(owner, task, { ...(abort ? { abort } : {}), awaited: 1 })
+    const taskRun = runs.add(owner, task, { ...(abort ? { abort } : {}), awaited: 1 })
     try {
       await instance.begin()
-      await runs.write(one, task)
+      await runs.write(taskRun, task)
       await scheduleCheck(id)
     } catch (error) {
       runs.drop(id)
       instance.end()
       throw error
     }
-    return one
+    return taskRun
   }
 
   async function find(owner: string, id: string): Promise<Task | undefined> {
     const stored = await tasks().get(id)
     if (stored) return stored.owner === owner ? currentState(stored) : undefined
-    const own = runs.get(id)
-    return own?.owner === owner ? toPublicTask(own.task) : undefined
+    const localRun = runs.get(id)
+    return localRun?.owner === owner ? toPublicTask(localRun.task) : undefined
   }
 
-  let starting: Promise<void> | undefined
+  let startPromise: Promise<void> | undefined
   const start = (): Promise<void> => {
-    starting ??= alarms
+    startPromise ??= alarms
       .start(handleAlarm, async () =>
         (await tasks().list()).flatMap(({ id, value }) => (value.status === 'running' ? [{ id, at: 0 }] : [])),
       )
       .catch((error: unknown) => {
         // The next call tries again.
-        starting = undefined
+        startPromise = undefined
         throw error
       })
-    return starting
+    return startPromise
   }
 
   return {
@@ -290,12 +290,16 @@ export function createTasks(options: TasksOptions): Tasks {
     },
     start,
     async begin(request, tool) {
-      const one = await storeNewTask(request, tool)
-      const { id } = one.task
+      const taskRun = await storeNewTask(request, tool)
+      const { id } = taskRun.task
       const { signal: _gone, abort: _theirs, onProgress: _nobody, ...rest } = request
-      const ended = runs.run(one, { ...rest, callId: one.task.callId, caller: withoutConnection(request.caller) })
-      await waitAtMost(SETTLE_MS, one.ended, undefined, clock)
-      one.awaited--
+      const ended = runs.run(taskRun, {
+        ...rest,
+        callId: taskRun.task.callId,
+        caller: withoutConnection(request.caller),
+      })
+      await waitAtMost(SETTLE_MS, taskRun.ended, undefined, clock)
+      taskRun.awaited--
       if (ended.failure !== undefined) {
         await tasks()
           .delete(id)
@@ -304,14 +308,14 @@ export function createTasks(options: TasksOptions): Tasks {
           )
         throw ended.failure
       }
-      return toPublicTask(one.task)
+      return toPublicTask(taskRun.task)
     },
     async adopt(request, tool, call) {
-      const one = await storeNewTask(request, tool, call.abort)
-      call.redirectQuestions((method, params, signal) => runs.ask(one, method, params, signal))
-      runs.follow(one, call.work)
-      one.awaited--
-      return toPublicTask(one.task)
+      const taskRun = await storeNewTask(request, tool, call.abort)
+      call.redirectQuestions((method, params, signal) => runs.ask(taskRun, method, params, signal))
+      runs.track(taskRun, call.work)
+      taskRun.awaited--
+      return toPublicTask(taskRun.task)
     },
     async reply(owner, id, answers) {
       if (runs.get(id)) runs.reply(owner, id, answers)
@@ -324,13 +328,13 @@ export function createTasks(options: TasksOptions): Tasks {
       return all.sort((a, b) => rank(a) - rank(b) || b.startedAt - a.startedAt)
     },
     async cancel(owner, id) {
-      const before = await find(owner, id)
-      if (before?.status !== 'running') return before
-      const own = runs.get(id)
-      if (own) {
-        runs.abort(own)
+      const task = await find(owner, id)
+      if (task?.status !== 'running') return task
+      const localRun = runs.get(id)
+      if (localRun) {
+        runs.abort(localRun)
         // Ends even if the tool ignores the signal: the call path stops waiting for it.
-        await own.ended
+        await localRun.ended
       } else {
         let done = false
         while (!done) {
@@ -347,8 +351,8 @@ export function createTasks(options: TasksOptions): Tasks {
     async wait(owner, id, timeoutMs, signal) {
       const task = await find(owner, id)
       if (task?.status !== 'running') return task
-      const own = runs.get(id)
-      if (own) own.awaited++
+      const localRun = runs.get(id)
+      if (localRun) localRun.awaited++
       await new Promise<void>((resolve) => {
         const cancel = clock.after(timeoutMs, done)
         function done(): void {
@@ -357,16 +361,16 @@ export function createTasks(options: TasksOptions): Tasks {
           resolve()
         }
         signal?.addEventListener('abort', done, { once: true })
-        own?.ended.then(done)
+        localRun?.ended.then(done)
         // Another process runs it, so poll the store.
-        if (!own) look()
-        function look(): void {
+        if (!localRun) poll()
+        function poll(): void {
           clock.after(Math.min(1_000, timeoutMs), () => {
-            find(owner, id).then((now) => (now?.status === 'running' ? look() : done()), done)
+            find(owner, id).then((current) => (current?.status === 'running' ? poll() : done()), done)
           })
         }
       })
-      if (own) own.awaited--
+      if (localRun) localRun.awaited--
       return find(owner, id)
     },
     async redirect(owner, id, sendTo) {

@@ -61,14 +61,14 @@ export interface ToolRun {
 
 export interface CallContexts {
   /** Runs a tool of a module, and adds its files and warnings to the result. */
-  runModule(input: unknown, of: ToolRun): Promise<ToolResult>
+  runModule(input: unknown, toolRun: ToolRun): Promise<ToolResult>
   /** The context of a call that is relayed to a server. */
-  relayed(of: ToolRun): CallContext
+  relayedContext(toolRun: ToolRun): CallContext
 }
 
 export function createCallContexts(host: ContextHost): CallContexts {
-  function contextFor(of: ToolRun, part: OutputPart) {
-    const { tool, request, relay, signal, inspection } = of
+  function contextFor(toolRun: ToolRun, part: OutputPart) {
+    const { tool, request, relay, signal, inspection } = toolRun
     const readOnly = tool.readOnly === true || request.readOnly === true
     const warnings: string[] = []
     const { caller } = request
@@ -79,7 +79,7 @@ export function createCallContexts(host: ContextHost): CallContexts {
       config: undefined,
       caller,
       profile,
-      callId: idOf(of.run),
+      callId: idOf(toolRun.run),
       setup: request.origin === 'setup',
       origin: originOf(caller, profile),
       services: host.servicesFor({ module, caller, profile, relay, signal, loop }),
@@ -100,21 +100,21 @@ export function createCallContexts(host: ContextHost): CallContexts {
       injectTool: part.injectTool,
       warn: (message) => warnings.push(message),
       background: () => request.onBackground?.(),
-      ask: (question) => ask(of, question),
-      call: (id, input) => callInner(id, input, of, part, readOnly),
+      ask: (question) => ask(toolRun, question),
+      call: (id, input) => callInner(id, input, toolRun, part, readOnly),
     }
     return { ctx, warnings }
   }
 
-  function callInner(id: string, input: unknown, of: ToolRun, part: OutputPart, readOnly: boolean) {
-    const { request, relay, signal, depth } = of
+  function callInner(id: string, input: unknown, toolRun: ToolRun, part: OutputPart, readOnly: boolean) {
+    const { request, relay, signal, depth } = toolRun
     const { caller, loop } = request
     return host.call({
       name: id,
       input,
       caller,
       origin: 'module',
-      within: signal,
+      outerSignal: signal,
       depth: depth + 1,
       relay,
       ...(readOnly ? { readOnly } : {}),
@@ -123,9 +123,9 @@ export function createCallContexts(host: ContextHost): CallContexts {
     })
   }
 
-  function relayed(of: ToolRun): CallContext {
-    const { request, inspection } = of
-    const { ctx } = contextFor(of, request.part ?? createOutput().part())
+  function relayedContext(toolRun: ToolRun): CallContext {
+    const { request, inspection } = toolRun
+    const { ctx } = contextFor(toolRun, request.part ?? createOutput().part())
     return {
       ...ctx,
       progress: (done, total, message) => request.onProgress?.(done, total, inspectMessage(message, inspection)),
@@ -133,31 +133,31 @@ export function createCallContexts(host: ContextHost): CallContexts {
   }
 
   /** Adds what the tool sent to its result. The client's own call gets the files of all inner calls. */
-  async function withExtras(
+  async function addOutput(
     work: Promise<ToolResult>,
-    { caller, part: given }: CallRequest,
+    { caller, part: outerPart }: CallRequest,
     { output, index }: OutputPart,
     warnings: string[],
   ): Promise<ToolResult> {
     const result = await work
-    if (given === undefined && output.injected.length > 0)
+    if (outerPart === undefined && output.injected.length > 0)
       for (const name of host.onInjected(caller, output.injected)) warnings.push(notInjectable(name))
     if (result.kind !== 'value' || (output.files.length === 0 && warnings.length === 0)) return result
-    const files = given === undefined ? output.files : output.files.filter(({ callIndex }) => callIndex === index)
+    const files = outerPart === undefined ? output.files : output.files.filter(({ callIndex }) => callIndex === index)
     return { ...result, files: [...result.files, ...files], warnings: [...result.warnings, ...warnings] }
   }
 
   return {
-    runModule(input, of) {
-      const { tool, request, relay, signal } = of
+    runModule(input, toolRun) {
+      const { tool, request, relay, signal } = toolRun
       // Upstream calls listen to the signal; modules may ignore it.
-      if (tool.takesContext?.() === false) return raceAbort(tool.run(input, relayed(of), relay), signal)
+      if (tool.takesContext?.() === false) return raceAbort(tool.run(input, relayedContext(toolRun), relay), signal)
       const part = request.part ?? createOutput().part()
-      const { ctx, warnings } = contextFor(of, part)
-      const handed = tool.readOnly ? readOnlyContext(ctx, tool) : ctx
-      return withExtras(raceAbort(tool.run(input, handed, relay), signal), request, part, warnings)
+      const { ctx, warnings } = contextFor(toolRun, part)
+      const moduleContext = tool.readOnly ? readOnlyContext(ctx, tool) : ctx
+      return addOutput(raceAbort(tool.run(input, moduleContext, relay), signal), request, part, warnings)
     },
-    relayed,
+    relayedContext: relayedContext,
   }
 }
 

@@ -36,7 +36,7 @@ export interface CallLog {
 
 interface SessionLog {
   readonly id: string
-  begun: number
+  started: number
   readonly calls: Call[]
 }
 
@@ -59,7 +59,7 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
     session === undefined ? JSON.stringify([principal, profile]) : `${session}\n${profile}`
 
   function logOf(caller: Caller): SessionLog {
-    const log = getOrInsert(logs, keyOf(caller), () => ({ id: randomUUID().slice(0, 8), begun: 0, calls: [] }))
+    const log = getOrInsert(logs, keyOf(caller), () => ({ id: randomUUID().slice(0, 8), started: 0, calls: [] }))
     dropOldest(logs, MAX_LOGS)
     return log
   }
@@ -67,9 +67,9 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
   return {
     async run(request, call) {
       const log = logOf(request.caller)
-      const order = ++log.begun
+      const order = ++log.started
       const start = clock.now()
-      const note = (success: boolean, result: unknown): void => {
+      const addCall = (success: boolean, result: unknown): void => {
         log.calls.push({
           tool: truncate(request.name, MAX_NAME),
           args: clipValue(request.input ?? {}),
@@ -84,10 +84,10 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
       }
       try {
         const result = await call(request)
-        note(!isFailedResult(result), toShortResult(result))
+        addCall(!isFailedResult(result), toShortResult(result))
         return result
       } catch (error) {
-        note(false, isPegboardError(error) ? { code: error.code, message: error.message } : messageOf(error))
+        addCall(false, isPegboardError(error) ? { code: error.code, message: error.message } : messageOf(error))
         throw error
       }
     },
@@ -126,15 +126,15 @@ function toShortResult(result: ToolResult): unknown {
 
 /** Copies only the first part, so that the time does not depend on the rest. */
 function clipValue(value: unknown): unknown {
-  let left = MAX_NODES
+  let remainingNodes = MAX_NODES
   const copy = (one: unknown, depth: number): unknown => {
     if (typeof one === 'string') return one.length > MAX_TEXT ? `${truncate(one, MAX_TEXT)}…` : one
     if (typeof one !== 'object' || one === null) return typeof one === 'bigint' ? String(one) : one
-    if (left <= 0 || depth > 6) return '…'
+    if (remainingNodes <= 0 || depth > 6) return '…'
     if (Array.isArray(one)) {
       const items: unknown[] = []
       for (const item of one) {
-        if (left-- <= 0) {
+        if (remainingNodes-- <= 0) {
           items.push('…')
           break
         }
@@ -145,7 +145,7 @@ function clipValue(value: unknown): unknown {
     const result: Record<string, unknown> = {}
     for (const key in one) {
       if (!Object.hasOwn(one, key)) continue
-      if (left-- <= 0) {
+      if (remainingNodes-- <= 0) {
         result['…'] = '…'
         break
       }

@@ -4,7 +4,7 @@ import { dropOldest, setNewest } from '../core/drop-oldest.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import { sessionOwner } from './task-owner.ts'
 
-/** A call that follows later has nothing to do with the one before. */
+/** Calls that are further apart are not related. */
 const WINDOW_MS = 10 * 60_000
 /** Two calls may follow each other by chance. */
 const MIN_TIMES = 2
@@ -20,7 +20,7 @@ interface Pair {
 
 /** Which tools each principal calls one after the other, as far as this process has seen. */
 export function createCallOrder(clock: Clock) {
-  const last = new Map<string, { readonly tool: string; readonly at: number }>()
+  const lastCalls = new Map<string, { readonly tool: string; readonly at: number }>()
   const principals = new Map<string, Map<string, Pair>>()
 
   function count(principal: string, first: string, second: string): void {
@@ -37,9 +37,9 @@ export function createCallOrder(clock: Clock) {
     add(caller: Caller, tool: string): void {
       const session = sessionOwner(caller)
       const at = clock.now()
-      const before = last.get(session)
+      const before = lastCalls.get(session)
       if (before && before.tool !== tool && at - before.at <= WINDOW_MS) count(caller.principal, before.tool, tool)
-      setNewest(last, session, { tool, at }, MAX_SESSIONS)
+      setNewest(lastCalls, session, { tool, at }, MAX_SESSIONS)
     },
     /** Ids of the tools that often come right before and after one, the most frequent first. */
     around(principal: string, tool: string): { readonly before: readonly string[]; readonly after: readonly string[] } {

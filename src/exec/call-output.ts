@@ -13,10 +13,10 @@ export interface OutputPart {
   readonly output: CallOutput
   readonly index: number
   /**
-   * @param inspected returns the file as it may be sent. @throws PegboardError E_VALIDATION, and what `inspected`
+   * @param inspect returns the file as it may be sent. @throws PegboardError E_VALIDATION, and what `inspect`
    * throws
    */
-  sendFile(file: SentFile, inspected?: (file: SharedFile) => SharedFile): void
+  sendFile(file: SentFile, inspect?: (file: SharedFile) => SharedFile): void
   injectTool(name: string): void
 }
 
@@ -32,9 +32,9 @@ export function createOutput(): CallOutput {
       return {
         output,
         index,
-        sendFile(file, inspected = (one) => one) {
+        sendFile(file, inspect = (one) => one) {
           // A tool that relays a file of an inner call has sent it already.
-          if (!files.includes(file as SharedFile)) files.push(inspected(checkFile(file, index)))
+          if (!files.includes(file as SharedFile)) files.push(inspect(checkFile(file, index)))
         },
         injectTool(name) {
           if (typeof name === 'string' && !injected.includes(name)) injected.push(name)

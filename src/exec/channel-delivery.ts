@@ -22,23 +22,23 @@ export interface DeliveryOptions {
 }
 
 /** The caller's own clients, which receive all notices anyway. */
-const OWN = 'mcp'
+const OWN_CLIENTS = 'mcp'
 
 export function createDelivery({ adapters, channels }: DeliveryOptions): Delivery {
   // Channel names may contain a slash, which is no separator here.
-  const flat = (text: string): string => text.replaceAll('/', '\u2044')
-  const isOpen = channels.map((pattern) => compileGlob(flat(pattern)))
+  const replaceSlashes = (text: string): string => text.replaceAll('/', '\u2044')
+  const allowedChannels = channels.map((pattern) => compileGlob(replaceSlashes(pattern)))
 
-  function adapterOf(caller: Caller, given: string) {
-    const [name = '', ...rest] = given.split(':')
-    const all = adapters(caller)
-    const adapter = all?.get(name)
+  function adapterOf(caller: Caller, address: string) {
+    const [name = '', ...rest] = address.split(':')
+    const available = adapters(caller)
+    const adapter = available?.get(name)
     if (!adapter)
-      throw new PegboardError('E_NOT_FOUND', `There is no channel '${given.slice(0, 80)}'.`, {
-        hint: `Name a platform and its channel, such as "mcp"; there are ${(all?.list() ?? []).map((one) => one.name).join(', ') || 'none'}.`,
+      throw new PegboardError('E_NOT_FOUND', `There is no channel '${address.slice(0, 80)}'.`, {
+        hint: `Name a platform and its channel, such as "mcp"; there are ${(available?.list() ?? []).map((one) => one.name).join(', ') || 'none'}.`,
       })
-    if (name !== OWN && !isOpen.some((fits) => fits(flat(given))))
-      throw new PegboardError('E_TOOL_HIDDEN', `Results cannot be sent to '${given.slice(0, 80)}'.`, {
+    if (name !== OWN_CLIENTS && !allowedChannels.some((matches) => matches(replaceSlashes(address))))
+      throw new PegboardError('E_TOOL_HIDDEN', `Results cannot be sent to '${address.slice(0, 80)}'.`, {
         hint: 'The operator opens channels with execution.outputChannels.',
       })
     return { adapter, channel: rest.join(':') }
@@ -46,8 +46,8 @@ export function createDelivery({ adapters, channels }: DeliveryOptions): Deliver
 
   return {
     check: (caller, channel) => void adapterOf(caller, channel),
-    async send(caller, given, text) {
-      const { adapter, channel } = adapterOf(caller, given)
+    async send(caller, address, text) {
+      const { adapter, channel } = adapterOf(caller, address)
       await adapter.send(channel, text)
     },
   }

@@ -53,7 +53,7 @@ export interface DueQueue<T extends DueEntry> {
   get(owner: string, id: string): Promise<T | undefined>
   list(owner: string): Promise<readonly { readonly id: string; readonly value: T }[]>
   /** Changes an entry atomically across processes; `undefined` deletes it. Returns the changed entry, if any. */
-  change(owner: string, id: string, to: (value: T) => T | undefined): Promise<T | undefined>
+  change(owner: string, id: string, change: (value: T) => T | undefined): Promise<T | undefined>
   stop(): Promise<void>
 }
 
@@ -94,15 +94,16 @@ const SPREAD_MS = 1_000
 /** An entry whose tool no process had for this long is run anyway, and fails. */
 const MISSING_TOOL_MS = 60 * 60_000
 /**
- * When an entry that was left is checked again: after an eighth of the time it has been missing, within these limits.
+ * When to check an entry again whose tool this process lacks: after an eighth of the time since it was missed first, within
+ * these limits.
  */
 const RECHECK_MS = { least: 2_000, most: 30_000, share: 1 / 8 } as const
-/** Each restart adds a process. */
+/** Maximum number of process ids in `missing`. Each restart of a process adds one. */
 const MAX_MISSING = 50
 /** Pause before a result is stored again. */
 const RETRY_MS = 1_000
-/** Other processes may have declared a process dead that was suspended for this long between claim and run. */
-const STOOD_STILL_MS = 5_000
+/** If this process was suspended for this long between claim and run, other processes may consider it dead. */
+const MAX_SUSPENDED_MS = 5_000
 
 /**
  * Runs each due entry once, however many processes share the table. A process claims an entry by writing it first; the
@@ -111,7 +112,7 @@ const STOOD_STILL_MS = 5_000
 export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>): DueQueue<T> {
   const { table, alarms, clock, log, instance } = options
   const slots = createSemaphore({ maxConcurrent: MAX_AT_ONCE, maxQueued: Number.POSITIVE_INFINITY, setting: '' })
-  const never = new AbortController().signal
+  const neverAborted = new AbortController().signal
   let stopped = false
 
   const setAlarm = async (id: string, { nextAt }: DueEntry): Promise<void> => {
@@ -126,8 +127,8 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     )
 
   const running = new Set<string>()
-  const isDone = async (id: string, by: string): Promise<boolean> =>
-    by === instance.id ? !running.has(id) : !(await instance.isAlive(by))
+  const isDone = async (id: string, processId: string): Promise<boolean> =>
+    processId === instance.id ? !running.has(id) : !(await instance.isAlive(processId))
 
   const waiting = new Set<() => void>()
   const waitForTurn = (id: string): Promise<void> =>
@@ -145,7 +146,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     const owner = (await table.get(id))?.owner
     if (owner === undefined) return
     if (!slots.isFree(owner)) await waitForTurn(id)
-    await slots.acquire(never, owner)
+    await slots.acquire(neverAborted, owner)
     try {
       await runIfDue(id)
     } finally {
@@ -160,12 +161,12 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     if (by !== undefined) {
       if (!(await isDone(id, by))) return alarms.set(id, nextCheckAt(clock.now()))
       const { owner } = row
-      let taken: RunResult<T> | undefined
-      const found = await update(id, owner, (now) => {
-        taken = now.by === by ? options.abandoned(id, owner, now) : undefined
-        return taken ? releaseClaim(taken.change(now)) : now
+      let result: RunResult<T> | undefined
+      const updated = await update(id, owner, (current) => {
+        result = current.by === by ? options.abandoned(id, owner, current) : undefined
+        return result ? releaseClaim(result.change(current)) : current
       })
-      if (found) await taken?.notify?.()
+      if (updated) await result?.notify?.()
       row = await table.get(id)
       if (!row || row.value.by !== undefined) return
     }
@@ -178,8 +179,8 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     }
     if (row.value.nextAt === null || row.value.nextAt > now) return setAlarm(id, row.value)
     const { value: before } = row
-    const holdMs = options.claimDelayMs?.(before, now) ?? 0
-    if (holdMs > 0) return alarms.set(id, now + holdMs)
+    const delayMs = options.claimDelayMs?.(before, now) ?? 0
+    if (delayMs > 0) return alarms.set(id, now + delayMs)
     const since = before.missing?.since ?? now
     if (now - since < MISSING_TOOL_MS && before.missing?.in.includes(instance.id) && options.lacksTool(before))
       return alarms.set(
@@ -194,7 +195,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     // A second alarm must not end the first run.
     if (running.has(id)) return
     running.add(id)
-    const began = ticksOf(clock)
+    const startedAt = ticksOf(clock)
     try {
       await instance.begin()
       const { missing: _before, ...rest } = next
@@ -202,12 +203,12 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
       // Another process was faster.
       if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return
       await trySetAlarm(id, claimed)
-      if (ticksOf(clock) - began >= STOOD_STILL_MS && !(await isOurs(id, claimed))) return
+      if (ticksOf(clock) - startedAt >= MAX_SUSPENDED_MS && !(await isOurs(id, claimed))) return
       const mayLeave = async (): Promise<boolean> => now - since < MISSING_TOOL_MS && !(await instance.alone())
-      const done = await options.run(id, row.owner, claimed, mayLeave)
-      if (done === LEFT_TO_OTHERS) return await storeResult(id, row.owner, undoClaim(before, claimed, since))
-      if (await isOurs(id, claimed)) await done.notify?.()
-      await storeResult(id, row.owner, (value) => done.change(value))
+      const result = await options.run(id, row.owner, claimed, mayLeave)
+      if (result === LEFT_TO_OTHERS) return await storeResult(id, row.owner, undoClaim(before, claimed, since))
+      if (await isOurs(id, claimed)) await result.notify?.()
+      await storeResult(id, row.owner, (value) => result.change(value))
     } finally {
       running.delete(id)
       instance.end()
@@ -218,8 +219,8 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
   const undoClaim =
     (before: T, claimed: T, since: number) =>
     (value: T): T => {
-      const lacking = [...(before.missing?.in ?? []).filter((one) => one !== instance.id), instance.id]
-      const missing: MissingTool = { since, in: lacking.slice(-MAX_MISSING) }
+      const processes = [...(before.missing?.in ?? []).filter((one) => one !== instance.id), instance.id]
+      const missing: MissingTool = { since, in: processes.slice(-MAX_MISSING) }
       return value.nextAt === claimed.nextAt ? { ...before, by: value.by, missing } : value
     }
 
@@ -251,11 +252,11 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
       }
   }
 
-  async function update(id: string, owner: string, to: (value: T) => T | undefined): Promise<T | undefined> {
+  async function update(id: string, owner: string, change: (value: T) => T | undefined): Promise<T | undefined> {
     for (;;) {
       const row: StoredDocument<T> | undefined = await table.get(id)
       if (row?.owner !== owner) return undefined
-      const next = to(row.value)
+      const next = change(row.value)
       if (next === undefined) {
         if (!(await table.delete(id, row.revision))) continue
         alarms.clear(id)
@@ -298,7 +299,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
   }
 }
 
-/** The same in every process and each time. */
+/** Delay of an entry. It depends only on the id, so it is the same in every process. */
 const delayOf = (id: string): number => hash('sha256', id, 'buffer').readUInt16BE() % SPREAD_MS
 
 function releaseClaim<T extends DueEntry>(value: T | undefined): T | undefined {

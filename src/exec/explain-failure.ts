@@ -14,7 +14,7 @@ export function explainFailure(result: McpResult): {
 } {
   const { content = [], structuredContent, _meta } = result
   const texts = content.filter((block) => block.type === 'text')
-  const failure = classifyFailure(texts.length > 0 ? ends(texts) : JSON.stringify(structuredContent ?? ''))
+  const failure = classifyFailure(texts.length > 0 ? firstAndLast(texts) : JSON.stringify(structuredContent ?? ''))
   if (failure === undefined) return { result, class: undefined }
   return {
     class: failure,
@@ -32,8 +32,8 @@ export function failureOfResult({ _meta }: McpResult): unknown {
   return asRecord(member)['class']
 }
 
-/** Only the ends of a text are classified, so that texts are not joined. */
-function ends(texts: readonly ContentBlock[]): string {
+/** `classifyFailure` reads only the beginning and the end of a text, so the texts between are not joined. */
+function firstAndLast(texts: readonly ContentBlock[]): string {
   const [first, last] = [texts[0], texts.at(-1)].map((block) => String(block?.['text'] ?? ''))
   return texts.length === 1 ? `${first}` : `${first}\n${last}`
 }

@@ -17,9 +17,9 @@ export interface Inbox {
   has(caller: Caller): boolean
   /**
    * Removes and returns the notices for a caller's session and principal.
-   * @param most returns the oldest ones, and a line with the number left (default all)
+   * @param max returns the oldest ones, and a line with the number left (default all)
    */
-  take(caller: Caller, most?: number): Promise<readonly string[]>
+  take(caller: Caller, max?: number): Promise<readonly string[]>
 }
 
 const MAX_LINES = 1_000
@@ -34,60 +34,62 @@ export function createInbox(
   clock: Clock,
   log: Log,
 ): Inbox {
-  const waiting = new Set<string>()
-  const added = new Map<string, number>()
+  const ownersWithNotices = new Set<string>()
+  const addedSinceTrim = new Map<string, number>()
   const table = (): Table<string> => shared.store().table('notice', (value) => typeof value === 'string')
-  shared.subscribe(TOPIC, (owner) => waiting.add(owner))
+  shared.subscribe(TOPIC, (owner) => ownersWithNotices.add(owner))
 
-  async function keep(owner: string, line: string): Promise<void> {
+  async function storeNotice(owner: string, line: string): Promise<void> {
     const value = line.length > MAX_CHARS ? `${line.slice(0, MAX_CHARS - 1)}…` : line
     await table().put({ id: randomUUID(), owner, value, expiresAt: clock.now() + KEPT_MS })
     shared.publish(TOPIC, owner)
-    const since = (added.get(owner) ?? 0) + 1
-    added.set(owner, since % TRIM_EVERY)
-    if (since < TRIM_EVERY) return
+    const count = (addedSinceTrim.get(owner) ?? 0) + 1
+    addedSinceTrim.set(owner, count % TRIM_EVERY)
+    if (count < TRIM_EVERY) return
     const all = await table().list(owner)
     await Promise.all(all.slice(0, Math.max(0, all.length - MAX_LINES)).map(({ id }) => table().delete(id)))
   }
 
-  async function drain(owner: string, most: number): Promise<readonly string[]> {
-    if (!waiting.delete(owner)) return []
+  async function drain(owner: string, max: number): Promise<readonly string[]> {
+    if (!ownersWithNotices.delete(owner)) return []
     const all = await table()
       .list(owner)
       .catch((error: unknown) => {
         // They stay for the next result, so that this one is not delayed.
-        waiting.add(owner)
-        unread(error)
+        ownersWithNotices.add(owner)
+        logReadFailure(error)
         return []
       })
-    const takeOut = (id: string): Promise<unknown> => table().delete(id).catch(unread)
+    const deleteNotice = (id: string): Promise<unknown> => table().delete(id).catch(logReadFailure)
     const old = all.slice(0, Math.max(0, all.length - MAX_LINES))
-    await Promise.all(old.map(({ id }) => takeOut(id)))
+    await Promise.all(old.map(({ id }) => deleteNotice(id)))
     const recentRows = all.slice(old.length)
-    const rows = recentRows.slice(0, most)
-    if (rows.length < recentRows.length) waiting.add(owner)
-    else added.delete(owner)
+    const rows = recentRows.slice(0, max)
+    if (rows.length < recentRows.length) ownersWithNotices.add(owner)
+    else addedSinceTrim.delete(owner)
     // Another process may deliver them at the same time: the one that deletes a notice delivers it.
-    const ours = await Promise.all(rows.map(async ({ id, value }) => ((await takeOut(id)) ? [value] : [])))
+    const deletedHere = await Promise.all(rows.map(async ({ id, value }) => ((await deleteNotice(id)) ? [value] : [])))
     const left = recentRows.length - rows.length
-    return left === 0 ? ours.flat() : [...ours.flat(), `${left} more: read notifications://inbox.`]
+    return left === 0 ? deletedHere.flat() : [...deletedHere.flat(), `${left} more: read notifications://inbox.`]
   }
 
   async function start(): Promise<void> {
-    for (const { owner } of await table().list()) waiting.add(owner)
+    for (const { owner } of await table().list()) ownersWithNotices.add(owner)
   }
-  const unread = (error: unknown): void => log.warn('cannot read notices', { error: messageOf(error) })
+  const logReadFailure = (error: unknown): void => log.warn('cannot read notices', { error: messageOf(error) })
   // Notices added during the outage were missed.
-  shared.onReconnect(() => void start().catch(unread))
+  shared.onReconnect(() => void start().catch(logReadFailure))
 
   return {
     start,
     add(owner, line) {
-      keep(owner, line)
-        .then(() => waiting.add(owner))
+      storeNotice(owner, line)
+        .then(() => ownersWithNotices.add(owner))
         .catch((error: unknown) => log.error('cannot store a notice', { error: messageOf(error) }))
     },
-    has: (caller) => waiting.size > 0 && (waiting.has(sessionOwner(caller)) || waiting.has(lastingOwner(caller))),
+    has: (caller) =>
+      ownersWithNotices.size > 0 &&
+      (ownersWithNotices.has(sessionOwner(caller)) || ownersWithNotices.has(lastingOwner(caller))),
     take: async (caller, most = MAX_LINES) => [
       ...(await drain(sessionOwner(caller), most)),
       ...(await drain(lastingOwner(caller), most)),

@@ -11,7 +11,7 @@ import { guardSecrets, guardText, mayNameCredential, type TripwireLevel } from '
 
 /** How results of tools are checked for secrets. */
 export interface Inspection {
-  readonly wire: TripwireLevel | undefined
+  readonly tripwire: TripwireLevel | undefined
   /** Results pass unchanged, and the audit log lists the kinds of secrets. */
   readonly warns?: true
   readonly secrets: KnownSecrets | undefined
@@ -24,26 +24,28 @@ export interface Inspections {
   setSecrets(values: readonly string[]): void
 }
 
-/** Errors never need secrets, whatever the level for results. */
+/** Secrets are removed from errors even if the level allows them in results. */
 const VALUES: TripwireLevel = { level: 'values', opaque: [] }
 
 /** Most calls share one inspection, so that none is created for a call. */
 export function createInspections(values: readonly string[]): Inspections {
   let secrets = knownSecrets(values)
-  const make = (): Readonly<Record<Tripwire, Inspection | undefined>> => ({
-    off: secrets && { wire: undefined, secrets },
-    warn: { wire: undefined, warns: true, secrets },
-    redact: { wire: { level: 'redact', opaque: [] }, secrets },
-    throw: { wire: { level: 'throw', opaque: [] }, secrets },
+  const createForLevels = (): Readonly<Record<Tripwire, Inspection | undefined>> => ({
+    off: secrets && { tripwire: undefined, secrets },
+    warn: { tripwire: undefined, warns: true, secrets },
+    redact: { tripwire: { level: 'redact', opaque: [] }, secrets },
+    throw: { tripwire: { level: 'throw', opaque: [] }, secrets },
   })
-  let ready = make()
+  let byLevel = createForLevels()
   return {
     of: (level, opaque) =>
-      opaque === undefined || level === 'off' || level === 'warn' ? ready[level] : { wire: { level, opaque }, secrets },
+      opaque === undefined || level === 'off' || level === 'warn'
+        ? byLevel[level]
+        : { tripwire: { level, opaque }, secrets },
     hide: (text) => secrets?.hide(text) ?? text,
     setSecrets(values) {
       secrets = knownSecrets(values)
-      ready = make()
+      byLevel = createForLevels()
     },
   }
 }
@@ -54,14 +56,14 @@ const FORMS = `inputRequests.*.params.${FORM}`
 
 /** As `inspect`, for a question of a server to a person. The URL of a page is for that person. */
 export function inspectQuestion<T>(params: T, inspection: Inspection): T {
-  const own = without(inspection, FORM)
-  if (!isRecord(params) || params['mode'] !== 'url') return inspectValue(params, own)
+  const formInspection = addOpaquePath(inspection, FORM)
+  if (!isRecord(params) || params['mode'] !== 'url') return inspectValue(params, formInspection)
   const { url, ...rest } = params
-  return { ...inspectValue(rest, own), url } as T
+  return { ...inspectValue(rest, formInspection), url } as T
 }
 
-const without = ({ wire, secrets }: Inspection, path: string): Inspection => ({
-  wire: wire && { ...wire, opaque: [...wire.opaque, path] },
+const addOpaquePath = ({ tripwire: wire, secrets }: Inspection, path: string): Inspection => ({
+  tripwire: wire && { ...wire, opaque: [...wire.opaque, path] },
   secrets,
 })
 
@@ -79,31 +81,31 @@ export function inspect(result: ToolResult, inspection: Inspection): ToolResult 
   const isFailure = result.kind === 'mcp' && result.result.isError === true
   const inspected = inspectObject(
     result.result,
-    isFailure ? { ...inspection, wire: inspection.wire ?? VALUES } : inspection,
+    isFailure ? { ...inspection, tripwire: inspection.tripwire ?? VALUES } : inspection,
   )
   return inspected === result.result ? result : ({ ...result, result: inspected } as ToolResult)
 }
 
 /** As `inspect`, for the answer of a server. Bytes without suspicious text are not parsed. */
 export function inspectObject<T extends object>(value: T, inspection: Inspection): T {
-  const { wire, secrets } = inspection
+  const { tripwire: wire, secrets } = inspection
   const raw = rawBytes(value)
   if (!raw) {
-    const whole = wire ? joined(value) : value
-    return inspectValue(whole, 'inputRequests' in value ? without(inspection, FORMS) : inspection)
+    const redacted = wire ? redactSplitSecrets(value) : value
+    return inspectValue(redacted, 'inputRequests' in value ? addOpaquePath(inspection, FORMS) : inspection)
   }
-  const bytes = bytesOf(raw)
+  const bytes = joinPieces(raw)
   const suspect = wire !== undefined && isSuspect(bytes.toString('latin1'), value, wire)
-  return suspect || secrets?.isIn(bytes) ? inspectValue(wire ? joined(value) : value, inspection) : value
+  return suspect || secrets?.isIn(bytes) ? inspectValue(wire ? redactSplitSecrets(value) : value, inspection) : value
 }
 
-const bytesOf = (raw: readonly Buffer[]): Buffer => (raw.length === 1 ? (raw[0] as Buffer) : Buffer.concat(raw))
+const joinPieces = (raw: readonly Buffer[]): Buffer => (raw.length === 1 ? (raw[0] as Buffer) : Buffer.concat(raw))
 
 /** A secret may be split between two texts. */
 const isSuspect = (latin1: string, value: object, { level }: TripwireLevel): boolean =>
-  (level !== 'values' && mayNameCredential(latin1)) || mayHoldSecret(latin1) || textsOf(value).length > 1
+  (level !== 'values' && mayNameCredential(latin1)) || mayHoldSecret(latin1) || textBlocksOf(value).length > 1
 
-const textsOf = (value: object): readonly ContentBlock[] => {
+const textBlocksOf = (value: object): readonly ContentBlock[] => {
   const { content } = value as McpResult
   return Array.isArray(content)
     ? content.filter((block) => isRecord(block) && block.type === 'text' && typeof block['text'] === 'string')
@@ -111,8 +113,8 @@ const textsOf = (value: object): readonly ContentBlock[] => {
 }
 
 /** Removes secrets that are split between adjacent texts; the same object if there are none. */
-function joined<T extends object>(value: T): T {
-  const blocks = textsOf(value)
+function redactSplitSecrets<T extends object>(value: T): T {
+  const blocks = textBlocksOf(value)
   if (blocks.length < 2) return value
   const spans = secretSpans(blocks.map(({ text }) => text).join(''))
   if (spans.length === 0) return value
@@ -139,11 +141,12 @@ function joined<T extends object>(value: T): T {
 
 /** Searches each piece in turn: joined, they would need two more MiB of garbage collection for each MiB. */
 function mayHoldSecrets(pieces: Pieces): boolean {
-  let before = ''
+  let previous = ''
   for (const piece of pieces) {
-    const seam = before + piece.toString('latin1', 0, MAX_PLACE)
-    if (mayHoldSecret(seam) || (piece.length > MAX_PLACE && mayHoldSecret(piece.toString('latin1')))) return true
-    before = piece.length < MAX_PLACE ? seam.slice(-MAX_PLACE) : piece.toString('latin1', piece.length - MAX_PLACE)
+    const boundary = previous + piece.toString('latin1', 0, MAX_PLACE)
+    if (mayHoldSecret(boundary) || (piece.length > MAX_PLACE && mayHoldSecret(piece.toString('latin1')))) return true
+    previous =
+      piece.length < MAX_PLACE ? boundary.slice(-MAX_PLACE) : piece.toString('latin1', piece.length - MAX_PLACE)
   }
   return false
 }
@@ -167,7 +170,7 @@ export function secretsIn(result: object): readonly string[] {
 /** Removes values that look like secrets from an error or log message of a server. */
 export const inspectServerMessage = <T>(value: T): T => guardSecrets(value, VALUES)
 
-export function inspectValue<T>(value: T, { wire, secrets }: Inspection): T {
+export function inspectValue<T>(value: T, { tripwire: wire, secrets }: Inspection): T {
   const hidden = secrets ? secrets.hideIn(value) : value
   return wire ? guardSecrets(hidden, wire) : hidden
 }
@@ -175,19 +178,19 @@ export function inspectValue<T>(value: T, { wire, secrets }: Inspection): T {
 /** An error as a client may read it. */
 export function inspectFailure(
   failure: PegboardError,
-  inspection: Pick<Inspection, 'wire' | 'secrets'>,
+  inspection: Pick<Inspection, 'tripwire' | 'secrets'>,
 ): PegboardError {
-  const { secrets, wire = VALUES } = inspection
+  const { secrets, tripwire: wire = VALUES } = inspection
   const hide = (text: string): string => redactSecrets(secrets?.hide(text) ?? text)
   const message = hide(failure.message)
   const hint = hide(failure.hint)
-  const data = inspectValue(failure.data, { secrets, wire })
+  const data = inspectValue(failure.data, { secrets, tripwire: wire })
   // The error of an upstream may be the answer.
   const cause = isProtocolFailure(failure.cause)
     ? new ProtocolFailure(
         failure.cause.code,
         hide(failure.cause.message),
-        inspectValue(failure.cause.data, { secrets, wire }),
+        inspectValue(failure.cause.data, { secrets, tripwire: wire }),
       )
     : failure.cause
   return copyFailure(failure, { message, hint, data, cause })
@@ -217,7 +220,7 @@ export function copyFailure(
 const TEXT = /^text\/|[/+]json\b/
 
 /** As `inspect`, for a file of a result; only text is checked. */
-export function inspectFile<File extends SentFile>(file: File, { wire, secrets }: Inspection): File {
+export function inspectFile<File extends SentFile>(file: File, { tripwire: wire, secrets }: Inspection): File {
   if (typeof file.data !== 'string' && !TEXT.test(file.mimetype)) return file
   const before = typeof file.data === 'string' ? file.data : Buffer.from(file.data).toString()
   const hidden = secrets?.hide(before) ?? before

@@ -17,10 +17,10 @@ const COMPARISON = /^\s*((?:result|error)(?:\.[\w-]{1,64}){0,16})\s*(!=|>=|<=|==
 export function thresholdOf(expression: string): Threshold | undefined {
   const [, path = '', operator = '', raw = ''] = COMPARISON.exec(expression.slice(0, 1_500)) ?? []
   if (path === '') return undefined
-  return { path: path.split('.'), operator, value: literal(raw) }
+  return { path: path.split('.'), operator, value: parseLiteral(raw) }
 }
 
-function literal(raw: string): unknown {
+function parseLiteral(raw: string): unknown {
   const quoted = /^(['"])(.*)\1$/.exec(raw)
   if (quoted) return quoted[2]
   try {
@@ -32,20 +32,25 @@ function literal(raw: string): unknown {
 
 function meetsThreshold({ path, operator, value }: Threshold, outcome: Outcome): boolean {
   const [root, ...rest] = path
-  let at: unknown =
+  let actual: unknown =
     root === 'error' ? (outcome.success ? undefined : outcome.error) : outcome.success ? outcome.data : undefined
   for (const key of rest)
-    at = isRecord(at) && Object.hasOwn(at, key) ? at[key] : Array.isArray(at) ? at[Number(key)] : undefined
-  if (operator === '==') return same(at, value)
-  if (operator === '!=') return !same(at, value)
-  const [left, right] = [Number(at), Number(value)]
-  if (at === undefined || at === null || Number.isNaN(left) || Number.isNaN(right)) return false
+    actual =
+      isRecord(actual) && Object.hasOwn(actual, key)
+        ? actual[key]
+        : Array.isArray(actual)
+          ? actual[Number(key)]
+          : undefined
+  if (operator === '==') return isEqual(actual, value)
+  if (operator === '!=') return !isEqual(actual, value)
+  const [left, right] = [Number(actual), Number(value)]
+  if (actual === undefined || actual === null || Number.isNaN(left) || Number.isNaN(right)) return false
   if (operator === '>') return left > right
   if (operator === '<') return left < right
   return operator === '>=' ? left >= right : left <= right
 }
 
-const same = (a: unknown, b: unknown): boolean => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
+const isEqual = (a: unknown, b: unknown): boolean => JSON.stringify(a ?? null) === JSON.stringify(b ?? null)
 
 export interface Check {
   /** Number of the check, from 1. */

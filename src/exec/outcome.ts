@@ -3,7 +3,7 @@ import type { SentFile } from '../core/caller.ts'
 import { joinSentences, PegboardError } from '../core/errors.ts'
 import type { ContentBlock, ToolResult } from '../core/tool-result.ts'
 
-/** The result of a call in a form that can be stored: the text for a model, and the same as data. */
+/** The result of a call in a form that can be stored: its data, or its error. */
 export type Outcome =
   | { readonly success: true; readonly data: unknown; readonly warnings?: readonly string[] }
   | { readonly success: false; readonly error: string; readonly code: string }

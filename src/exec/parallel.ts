@@ -48,20 +48,20 @@ export async function runParallel(
   now: () => number,
   prepareApproval: PrepareApproval = () => undefined,
 ): Promise<{ readonly value: ParallelResult; readonly output: CallOutput }> {
-  const began = now()
-  const several = beginCalls(request, call, actions, prepareApproval)
+  const startedAt = now()
+  const group = beginCalls(request, call, actions, prepareApproval)
   const { onProgress } = request
   let done = 0
   const results = await Promise.all(
     actions.map(async (action, index): Promise<ActionResult> => {
       const { name } = action
       const label = labelOf(name)
-      const outcome = await several.run(action, index)
+      const outcome = await group.run(action, index)
       onProgress?.(++done, actions.length, label)
       return { index, name, label, ...outcome }
     }),
   )
-  several.end()
+  group.end()
   const failed = results.filter(({ success }) => !success)
   if (failed.length === results.length && failed.every((one) => !one.success && NOT_RUN_CODES.has(one.code)))
     throw new PegboardError(
@@ -78,9 +78,9 @@ export async function runParallel(
       total: results.length,
       succeeded: results.length - failed.length,
       failed: failed.length,
-      elapsed_ms: Math.round(now() - began),
+      elapsed_ms: Math.round(now() - startedAt),
     },
-    output: several.output,
+    output: group.output,
   }
 }
 
@@ -92,19 +92,19 @@ export async function runInOrder(
   prepareApproval: PrepareApproval = () => undefined,
 ): Promise<{ readonly outcomes: readonly Outcome[]; readonly output: CallOutput }> {
   const { onProgress, abort, signal } = request
-  const several = beginCalls(request, call, actions, prepareApproval)
+  const group = beginCalls(request, call, actions, prepareApproval)
   const outcomes: Outcome[] = []
   try {
     for (const [index, action] of actions.entries()) {
       abort?.signal.throwIfAborted()
       if (signal?.aborted) throw createCancelledError()
-      outcomes.push(await several.run(action, index))
+      outcomes.push(await group.run(action, index))
       onProgress?.(index + 1, actions.length, action.name)
     }
   } finally {
-    several.end()
+    group.end()
   }
-  return { outcomes, output: several.output }
+  return { outcomes, output: group.output }
 }
 
 type Call = (request: CallRequest) => Promise<ToolResult>
@@ -124,8 +124,8 @@ export function beginCalls(
   const parts = actions.map(() => output.part())
   const { onProgress: _, abort, signal, callId, ...shared } = request
   // One listener for all of them, because Node warns of more than ten.
-  const whole = new AbortController()
-  const cancel = (): void => whole.abort(createCancelledError())
+  const groupAbort = new AbortController()
+  const cancel = (): void => groupAbort.abort(createCancelledError())
   if (signal?.aborted) cancel()
   else signal?.addEventListener('abort', cancel, { once: true })
   const approval = prepareApproval(actions.map(({ name, params }) => ({ ...shared, name, input: params })))
@@ -138,8 +138,8 @@ export function beginCalls(
     async run({ name, params }: Action, index: number, pause?: () => () => void): Promise<Outcome> {
       const part = parts[index] ?? output.part()
       // A time limit of one call ends no other; cancelling the request ends all.
-      const own = new AbortController()
-      const free = [linkAbort(abort?.signal, own), linkAbort(whole.signal, own)]
+      const callAbort = new AbortController()
+      const unlinks = [linkAbort(abort?.signal, callAbort), linkAbort(groupAbort.signal, callAbort)]
       try {
         const { outcome, files } = outcomeOf(
           await call({
@@ -148,7 +148,7 @@ export function beginCalls(
             name,
             input: params,
             part,
-            abort: own,
+            abort: callAbort,
             approval,
             callId: callId && `${callId}.${index}`,
           }),
@@ -159,7 +159,7 @@ export function beginCalls(
         if (!isPegboardError(error)) throw error
         return failureOf(error)
       } finally {
-        for (const stop of free) stop()
+        for (const unlink of unlinks) unlink()
       }
     },
     end(): void {

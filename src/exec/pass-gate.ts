@@ -22,7 +22,7 @@ export interface ApprovedCall {
    * The call with the current tool and policy.
    * @throws PegboardError E_CONFIRMATION_REQUIRED if something else was approved
    */
-  recheck(now: ResolvedCall): ResolvedCall
+  recheck(current: ResolvedCall): ResolvedCall
 }
 
 /**
@@ -49,12 +49,12 @@ export function passGate(
 }
 
 /** @throws PegboardError E_CONFIRMATION_REQUIRED if something else was approved */
-function requireUnchanged(approvedCall: ResolvedCall, now: ResolvedCall): ResolvedCall {
-  if (now.entry.tool === approvedCall.entry.tool) return approvedCall
-  const [before, after] = [approvedCall, now].map(({ entry: { tool }, input }) =>
+function requireUnchanged(approvedCall: ResolvedCall, current: ResolvedCall): ResolvedCall {
+  if (current.entry.tool === approvedCall.entry.tool) return approvedCall
+  const [before, after] = [approvedCall, current].map(({ entry: { tool }, input }) =>
     digestOf([tool.id, tool.effect, input]),
   )
-  if (before === after) return now
+  if (before === after) return current
   const { id } = approvedCall.entry.tool
   throw new PegboardError('E_CONFIRMATION_REQUIRED', `${id} changed after a person approved the call.`, {
     hint: 'Call it again to ask for approval of the current version.',

@@ -17,7 +17,7 @@ export interface ProcessHeartbeat {
   /** True if no other process is registered. */
   alone(): Promise<boolean>
   onBeat(listener: () => void): void
-  /** Sends no more heartbeats, and does not sign off. */
+  /** Stops sending heartbeats. Does not remove the registration of this process. */
   stop(): void
   leave(): Promise<void>
 }
@@ -87,46 +87,46 @@ export function createProcessHeartbeat(
   }
   const logFailure = (error: unknown): void =>
     log.warn('cannot record in the store that this process is running', { error: messageOf(error) })
-  // No process could send heartbeats while the store was away, so all processes get time to.
-  let backAt = Number.NEGATIVE_INFINITY
+  // While the store was unavailable, no process could send heartbeats. So each process gets time to send one.
+  let graceStartedAt = Number.NEGATIVE_INFINITY
   function startGracePeriod(): void {
-    backAt = ticksOf(clock)
+    graceStartedAt = ticksOf(clock)
     sentAt = Number.NEGATIVE_INFINITY
     if (work > 0) sendBeat().catch(logFailure)
   }
   shared.onReconnect(startGracePeriod)
   // The same if the clock was set or the machine slept: the lifetimes are wrong.
-  const jumped = createJumpDetector(clock)
-  function watchClock(): void {
-    if (jumped() !== 0) startGracePeriod()
+  const detectJump = createJumpDetector(clock)
+  function checkClock(): void {
+    if (detectJump() !== 0) startGracePeriod()
   }
-  function beat(): void {
+  function scheduleBeat(): void {
     cancel ??= clock.after(BEAT_MS, () => {
       cancel = undefined
       if (work === 0) return
-      watchClock()
+      checkClock()
       sendBeat().catch(logFailure)
       for (const listener of listeners) listener()
-      beat()
+      scheduleBeat()
     })
   }
   return {
     id,
     async begin() {
       work++
-      beat()
+      scheduleBeat()
       await sendBeat()
     },
     end: () => void work--,
     async isAlive(other) {
       if (other === id) return true
-      watchClock()
+      checkClock()
       const value = (await table().get(other))?.value
       // Earlier versions stored a number.
-      const word = typeof value === 'object' ? value : undefined
-      if (word?.mark !== undefined && hasEnded(word.mark)) return false
-      if (ticksOf(clock) - backAt < BEAT_TTL_MS) return true
-      return value !== undefined && (word === undefined || word.at <= clock.now() + MAX_AHEAD_MS)
+      const heartbeat = typeof value === 'object' ? value : undefined
+      if (heartbeat?.mark !== undefined && hasEnded(heartbeat.mark)) return false
+      if (ticksOf(clock) - graceStartedAt < BEAT_TTL_MS) return true
+      return value !== undefined && (heartbeat === undefined || heartbeat.at <= clock.now() + MAX_AHEAD_MS)
     },
     async join() {
       joined = true

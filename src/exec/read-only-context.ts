@@ -43,14 +43,14 @@ function removeMessage(caller: Caller): Caller {
 
 /** Keeps the services that the tool declares to write to. */
 function servicesFor(services: Services, writes: readonly string[]): Services {
-  const looked = readOnly(services, 'reads', 'ctx.services')
-  if (writes.length === 0) return looked
-  const given = {} as Services
+  const readOnlyServices = readOnly(services, 'reads', 'ctx.services')
+  if (writes.length === 0) return readOnlyServices
+  const limited = {} as Services
   // Services are getters on a shared prototype, so they are no own properties.
   for (const name in services) {
     const key = name as keyof Services
-    const get = (): unknown => (writes.includes(name) ? services : looked)[key]
-    Object.defineProperty(given, name, { enumerable: true, get })
+    const get = (): unknown => (writes.includes(name) ? services : readOnlyServices)[key]
+    Object.defineProperty(limited, name, { enumerable: true, get })
   }
-  return createReadOnlyObject(given, 'ctx.services')
+  return createReadOnlyObject(limited, 'ctx.services')
 }

@@ -9,7 +9,7 @@ import type { Issue } from '../core/schema.ts'
 import { scrub } from '../core/scrub.ts'
 import type { Tool } from '../core/tool.ts'
 import { signatureOf } from '../core/tool-signature.ts'
-import { shownServers } from '../view/unread-servers.ts'
+import { joinServerIds } from '../view/unread-servers.ts'
 import type { ViewTool } from '../view/view.ts'
 import { toFailureMeta } from './explain-failure.ts'
 
@@ -50,11 +50,13 @@ export function createInvalidArgumentsError(entry: ViewTool, issues: readonly Is
 /** The error for arguments that the tool accepts, but that its assembly removed for this caller. */
 export function createNotOfferedError(entry: ViewTool, input: unknown, issues: readonly Issue[]): PegboardError {
   const shown = entry.input.json['properties']
-  const pruned = Object.entries(asRecord(input)).filter(([name]) => isRecord(shown) && !Object.hasOwn(shown, name))
-  if (pruned.length === 0) return createInvalidArgumentsError(entry, issues)
+  const removedParameters = Object.entries(asRecord(input)).filter(
+    ([name]) => isRecord(shown) && !Object.hasOwn(shown, name),
+  )
+  if (removedParameters.length === 0) return createInvalidArgumentsError(entry, issues)
   return createInvalidArgumentsError(
     entry,
-    pruned.map(([path, value]) => ({ path, message: `${quoteShort(value)} is not available here` })),
+    removedParameters.map(([path, value]) => ({ path, message: `${quoteShort(value)} is not available here` })),
   )
 }
 
@@ -75,7 +77,7 @@ export function createNotFoundError(
   const message = `Tool '${shown}' not found.`
   // It may be a tool of one of these, unless it names its server.
   if (unread.length > 0 && sameModule.length === 0)
-    return new PegboardError('E_NOT_FOUND', `${message} Still connecting: ${shownServers(unread)}.`, {
+    return new PegboardError('E_NOT_FOUND', `${message} Still connecting: ${joinServerIds(unread)}.`, {
       class: 'network',
       hint: suggestions[0] ? `Try again shortly, or call '${suggestions[0]}'.` : 'Try again shortly.',
     })
@@ -131,12 +133,12 @@ function translateError(
       ...(isKnown ? {} : { data: { code: error.code, ...(data === undefined ? {} : { data }) } }),
     })
   }
-  if (isPlain(error))
+  if (isPlainError(error))
     return new PegboardError('E_TOOL_FAILED', `Tool '${tool}' failed: ${scrub(error.message, knownPaths)}`, {
       class: classifyFailure(error.message),
       cause: error,
     })
-  // Also if one of our own files could not be opened.
+  // Pegboard itself may be unable to open a file.
   if (isResourceExhausted(error))
     return new PegboardError('E_OVERLOADED', `Tool '${tool}' failed: too many files or programs are open now.`, {
       hint: 'Try again later.',
@@ -159,7 +161,7 @@ function withClass({ code, data }: ProtocolFailure, failure: FailureClass): unkn
 
 /** Where an author threw a plain Error; undefined for everything else. Its message may contain the arguments. */
 export function placeOf(error: unknown): string | undefined {
-  if (!isPlain(error) || isPegboardError(error) || isProtocolFailure(error)) return undefined
+  if (!isPlainError(error) || isPegboardError(error) || isProtocolFailure(error)) return undefined
   const { stack = '', message } = error
   return /^\s+at (.+)$/m.exec(stack.slice(stack.indexOf(message) + message.length))?.[1]
 }
@@ -201,10 +203,10 @@ export function findAuthoredFrames(
     const frames = error.stack.split('\n').filter((line) => locateFrame(line, folders) !== undefined)
     const place = locateFrame(frames[0] ?? '', folders)
     if (place === undefined) return undefined
-    const shown = new Error(error.message)
-    shown.name = error.name
-    shown.stack = [`${error.name}: ${error.message}`, ...frames].join('\n')
-    return { at: `${place.file}:${place.line}`, error: shown }
+    const authoredError = new Error(error.message)
+    authoredError.name = error.name
+    authoredError.stack = [`${error.name}: ${error.message}`, ...frames].join('\n')
+    return { at: `${place.file}:${place.line}`, error: authoredError }
   } catch {
     // Getters of what was thrown may throw too.
     return undefined
@@ -212,7 +214,7 @@ export function findAuthoredFrames(
 }
 
 // System errors such as ENOENT contain paths and addresses; subclasses are mostly bugs.
-function isPlain(error: unknown): error is Error {
+function isPlainError(error: unknown): error is Error {
   try {
     return error instanceof Error && error.name === 'Error' && !('code' in error)
   } catch {

@@ -41,19 +41,20 @@ export function createFacts({ store, clock, hide }: FactsOptions): Facts {
 
   return {
     list,
-    async add(caller, given) {
+    async add(caller, rawText) {
       // One line each, so that a fact cannot look like a part of the prompt.
-      const text = hide(given).replaceAll(/\s+/g, ' ').trim()
-      const all = await list(caller)
-      const existing = all.find((fact) => fact.text === text)
+      const text = hide(rawText).replaceAll(/\s+/g, ' ').trim()
+      const known = await list(caller)
+      const existing = known.find((fact) => fact.text === text)
       if (existing) return existing
       const id = randomBytes(6).toString('hex')
       const { client } = caller
       const value: Fact = { text, at: clock.now(), ...(client ? { from: client.name.slice(0, 80) } : {}) }
       await table().put({ id, owner: lastingOwner(caller), value })
       // Other processes may have added facts meanwhile.
-      const now = await list(caller)
-      for (const { id: oldest } of now.slice(0, Math.max(0, now.length - MAX_FACTS))) await table().delete(oldest)
+      const current = await list(caller)
+      for (const { id: oldest } of current.slice(0, Math.max(0, current.length - MAX_FACTS)))
+        await table().delete(oldest)
       return { ...value, id }
     },
     async forget(caller, id) {

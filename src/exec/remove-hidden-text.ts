@@ -5,19 +5,19 @@ import type { Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { copyFailure } from './inspect-data.ts'
 
-/** Text that a module gets from elsewhere may hide something, like that of a server, whose text is cleaned on arrival. */
-const isForeign = ({ origin, openWorld }: Tool): boolean => origin === 'module' && openWorld
+/** True for tools of modules that return text of other systems. Text of servers is cleaned when it arrives. */
+const mayReturnForeignText = ({ origin, openWorld }: Tool): boolean => origin === 'module' && openWorld
 
 /** Removes what a person would not see from the result of a module that reaches other systems. */
 export function removeHiddenText(tool: Tool, result: ToolResult): ToolResult {
-  if (!isForeign(tool) || result.kind !== 'value') return result
+  if (!mayReturnForeignText(tool) || result.kind !== 'value') return result
   const value = mapTexts(result.value, removeInvisible, true)
   return value === result.value ? result : { ...result, value }
 }
 
 /** The same for its error. */
 export function removeHiddenTextFromError(tool: Tool, failure: PegboardError): PegboardError {
-  if (!isForeign(tool)) return failure
+  if (!mayReturnForeignText(tool)) return failure
   return copyFailure(failure, {
     message: removeInvisible(failure.message),
     hint: removeInvisible(failure.hint),

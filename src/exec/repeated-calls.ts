@@ -21,7 +21,7 @@ const MAX_PAUSE_MS = 10 * 60_000
 /** Maximum number of remembered calls of all sessions. */
 const MAX_CALLS = 10_000
 
-/** Warns a model that makes the same call again and again. The warning stands beside the result. */
+/** Warns a model that makes the same call again and again. The warning is added to the result. */
 export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptions) {
   const counts = new Map<string, { readonly times: number; readonly at: number }>()
 
@@ -38,9 +38,9 @@ export function createRepeatedCalls({ limit, clock, toolOf }: RepeatedCallsOptio
 
   return {
     async run(request: CallRequest, call: Call): Promise<ToolResult> {
-      const same = timesOf(request)
+      const repeated = timesOf(request)
       const result = await call(request)
-      return same && same.times >= limit ? addWarning(result, same.tool, same.times) : result
+      return repeated && repeated.times >= limit ? addWarning(result, repeated.tool, repeated.times) : result
     },
   }
 }

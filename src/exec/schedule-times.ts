@@ -91,7 +91,7 @@ export function skippedRuns(cron: string, timezone: string, from: number, now: n
   let after = new Date(from)
   while (count < MAX_SKIPPED) {
     const next = times.nextRuns(STEP, after)
-    const passed = next.findIndex((one) => one.getTime() > now)
+    const passed = next.findIndex((time) => time.getTime() > now)
     count += passed === -1 ? next.length : passed
     if (passed !== -1 || next.length < STEP) break
     after = next.at(-1) as Date

@@ -26,14 +26,14 @@ export interface Job extends DueEntry {
   readonly runs: number
   /** The time at which `nextAt` was computed; absent in jobs of earlier versions. */
   readonly plannedAt?: number
-  /** `nextAt` was given as a span, not as a time of day. */
+  /** The time was given as a span, such as `in 5m`, not as a time of day. */
   readonly relative?: boolean
   readonly lastAt?: number
   /** Number of times that passed without a run, because no process ran or the run before had not ended. */
   readonly skipped?: number
   /** Identifies the current run, and is its `callId`. A repeated run has the same. */
   readonly runKey?: string
-  /** The process of the run died: the run is repeated, and `nextAt` is the time after that. */
+  /** Set if the process of a run died, so that the run is repeated. `again.nextAt` is the time of the run after that. */
   readonly again?: { readonly nextAt: number | null }
   /** The current run is a repetition. */
   readonly repeated?: boolean
@@ -96,13 +96,15 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   const { lookUpRights, lacksTool, isIdempotent, store, clock, log, inbox, instance, alarms, key, graceMs, delivery } =
     options
   const call = createDueCalls(options, 'job')
-  const jumped = createJumpDetector(clock)
+  const detectJump = createJumpDetector(clock)
   let unsureUntil = Number.NEGATIVE_INFINITY
-  function noticeJump(): void {
-    const by = jumped()
-    if (by === 0) return
+  function checkClock(): void {
+    const jumpMs = detectJump()
+    if (jumpMs === 0) return
     unsureUntil = ticksOf(clock) + UNSURE_MS
-    log.warn('the clock was set, or the machine slept: jobs follow the new time', { seconds: Math.round(by / 1_000) })
+    log.warn('the clock was set, or the machine slept: jobs follow the new time', {
+      seconds: Math.round(jumpMs / 1_000),
+    })
   }
   const dueQueue = createDueQueue<Job>({
     alarms,
@@ -118,7 +120,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       const late = now - (job.nextAt ?? now)
       if (job.cron === undefined && late > graceMs) return undefined
       const runs = job.runs + 1
-      const over = job.cron === undefined || (job.maxRuns > 0 && runs >= job.maxRuns)
+      const isLastRun = job.cron === undefined || (job.maxRuns > 0 && runs >= job.maxRuns)
       const { lateMs: _before, repeated: _then, ...rest } = skipMissed(job, now)
       return {
         ...rest,
@@ -126,14 +128,14 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         runKey: randomUUID(),
         plannedAt: now,
         ...(late >= LATE_MS ? { lateMs: late } : {}),
-        nextAt: over ? null : nextRun(job.cron as string, job.timezone ?? 'UTC', now),
+        nextAt: isLastRun ? null : nextRun(job.cron as string, job.timezone ?? 'UTC', now),
       }
     },
     dropped(job) {
       inbox.add(lastingOwner(restoreCaller(job.caller)), `Scheduled job ${nameOf(job)} was missed and is dropped.`)
     },
     replan(job, now) {
-      noticeJump()
+      checkClock()
       return correctPlan(job, now)
     },
     claimDelayMs({ cron, nextAt, again }, now) {
@@ -146,47 +148,47 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       const { caller, tool, params, runKey } = job
       const last = tool === undefined ? undefined : await call({ id, caller, tool, params, callId: runKey, mayLeave })
       if (last === LEFT_TO_OTHERS) return last
-      const tell = async (): Promise<void> => {
+      const notify = async (): Promise<void> => {
         if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
-        else if (last && !(await sent(job, id, last)))
+        else if (last && !(await sendToChannel(job, id, last)))
           inbox.add(owner, `Scheduled job ${nameOf({ ...job, id })}${lateOf(job)} ${formatOutcome(last)}`)
       }
-      const change = (now: Job): Job | undefined => {
-        if (now.nextAt === null) return undefined
+      const change = (current: Job): Job | undefined => {
+        if (current.nextAt === null) return undefined
         const at = clock.now()
-        const { lateMs: _over, ...rest } = now
+        const { lateMs: _over, ...rest } = current
         const done = { ...rest, lastAt: at, ...(last ? { last: shortenOutcome(last) } : {}) }
         // Runs of one job never overlap, so the times that passed meanwhile are skipped.
-        if (now.nextAt > at || now.cron === undefined) return done
-        const { timezone = 'UTC' } = now
+        if (current.nextAt > at || current.cron === undefined) return done
+        const { timezone = 'UTC' } = current
         return {
           ...done,
-          nextAt: nextRun(now.cron, timezone, at),
+          nextAt: nextRun(current.cron, timezone, at),
           plannedAt: at,
-          skipped: (now.skipped ?? 0) + 1 + skippedRuns(now.cron, timezone, now.nextAt, at),
+          skipped: (current.skipped ?? 0) + 1 + skippedRuns(current.cron, timezone, current.nextAt, at),
         }
       }
-      return { change, notify: tell }
+      return { change, notify: notify }
     },
     abandoned(id, owner, job) {
       const name = nameOf({ ...job, id })
-      const ended: Job = { ...job, last: INTERRUPTED, interrupted: (job.interrupted ?? 0) + 1 }
+      const interrupted: Job = { ...job, last: INTERRUPTED, interrupted: (job.interrupted ?? 0) + 1 }
       if (!job.repeated && (job.tool === undefined || isIdempotent(job.caller, job.tool))) {
         const now = clock.now()
         return {
-          change: () => ({ ...ended, nextAt: now, plannedAt: now, again: { nextAt: job.nextAt } }),
+          change: () => ({ ...interrupted, nextAt: now, plannedAt: now, again: { nextAt: job.nextAt } }),
           notify: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is run again.`),
         }
       }
       return {
-        change: () => (job.nextAt === null ? undefined : ended),
+        change: () => (job.nextAt === null ? undefined : interrupted),
         notify: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is not run again.`),
       }
     },
   })
 
   /** True if the result was sent to the job's channel. */
-  async function sent({ caller, channel }: Job, id: string, last: Outcome): Promise<boolean> {
+  async function sendToChannel({ caller, channel }: Job, id: string, last: Outcome): Promise<boolean> {
     if (channel === undefined) return false
     try {
       await delivery.send(refreshCaller(caller, lookUpRights), channel, textOf(last, MAX_CHARS))
@@ -206,18 +208,18 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
 
   return {
     start: dueQueue.start,
-    async add(caller, { when, ...given }) {
+    async add(caller, { when, ...newJob }) {
       const now = clock.now()
       const nextAt =
-        given.cron === undefined
+        newJob.cron === undefined
           ? parseScheduleTime(when ?? '', now)
-          : nextRun(given.cron, given.timezone ?? 'UTC', now)
+          : nextRun(newJob.cron, newJob.timezone ?? 'UTC', now)
       const owner = lastingOwner(caller)
-      const id = given.label === undefined ? randomId() : idOf(key(), owner, given.label)
+      const id = newJob.label === undefined ? randomId() : idOf(key(), owner, newJob.label)
       const job: Job = {
-        ...given,
+        ...newJob,
         caller: toStoredCaller(caller),
-        maxRuns: given.maxRuns ?? 0,
+        maxRuns: newJob.maxRuns ?? 0,
         runs: 0,
         createdAt: now,
         plannedAt: now,
@@ -229,8 +231,8 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
           hint: 'Cancel some with schedule_cancel.',
         })
       // Earlier versions, or another key, gave the same label another id.
-      for (const { id: older, label } of given.label === undefined ? [] : await list(caller))
-        if (label === given.label && older !== id) await dueQueue.change(owner, older, () => undefined)
+      for (const { id: older, label } of newJob.label === undefined ? [] : await list(caller))
+        if (label === newJob.label && older !== id) await dueQueue.change(owner, older, () => undefined)
       return { ...job, id }
     },
     get: find,

@@ -13,7 +13,7 @@ export const OWN = 'pegboard'
 const POLL_MS = 1_000
 
 /** A task in the format of the tasks extension. */
-export function wireTask(task: Task, ttlMs: number): Json {
+export function toWireTask(task: Task, ttlMs: number): Json {
   const { id, startedAt, finishedAt, progress, questions, answer } = task
   const status = statusOf(task)
   return {
@@ -49,13 +49,13 @@ export const taskRequests =
     const owner = sessionOwner(caller)
     const task = await tasks.get(owner, String(params['taskId']))
     if (!task) throw new ProtocolFailure(-32602, 'There is no such task')
-    if (method === 'tasks/get') return wireTask(task, ttlMs)
+    if (method === 'tasks/get') return toWireTask(task, ttlMs)
     if (method === 'tasks/cancel') {
       await tasks.cancel(owner, task.id)
       return {}
     }
-    const given = params['inputResponses'] ?? inputResponses
-    if (isRecord(given)) await tasks.reply(owner, task.id, given)
+    const answers = params['inputResponses'] ?? inputResponses
+    if (isRecord(answers)) await tasks.reply(owner, task.id, answers)
     return {}
   }
 

@@ -65,11 +65,11 @@ export interface CallRequest {
   /** Aborts when the client cancels. */
   readonly signal?: AbortSignal
   /** The signal of the call that makes this one. */
-  readonly within?: AbortSignal
+  readonly outerSignal?: AbortSignal
   /** Controller of the run, if the caller has one; also aborted on time limit and shutdown. */
   readonly abort?: AbortController
   readonly relay?: Relay
-  /** Called when the tool says that its client need not wait. */
+  /** Called when the tool calls `ctx.background()`. */
   readonly onBackground?: () => void
   readonly onProgress?: (done: number, total?: number, message?: string) => void
   /** The rounds of the conversation that the call belongs to, if Pegboard runs it. */
@@ -145,8 +145,8 @@ export function createCalls(options: CallsOptions): Calls {
   const { views, settings, log, gate, audit, observer, recent, inspections, clock = systemClock } = options
   const { maxConcurrent, maxQueued } = settings
   const globalSemaphore = createSemaphore({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
-  const texts = createByteBudget(MAX_HELD_TEXT)
-  const ownSemaphores = new Set<Semaphore>()
+  const textBudget = createByteBudget(MAX_HELD_TEXT)
+  const toolSemaphores = new Set<Semaphore>()
   const usage = createUsage()
   const running = new ShortLivedMap<AbortController, true>()
   const recordedCall: typeof call = recent
@@ -166,7 +166,7 @@ export function createCalls(options: CallsOptions): Calls {
     call: tracedCall,
   })
   let stopped = false
-  let drained: (() => void) | undefined
+  let resolveIdle: (() => void) | undefined
 
   async function call(
     request: CallRequest,
@@ -184,19 +184,19 @@ export function createCalls(options: CallsOptions): Calls {
     run.size = resolved.size
     const { principal } = request.caller
     const text = depth === 0 && resolved.size > SMALL_TEXT ? resolved.size : 0
-    if (text > 0 && !texts.hold(principal, text)) throw createTextLimitError()
+    if (text > 0 && !textBudget.hold(principal, text)) throw createTextLimitError()
     const startedAt = monotonicMs()
     const abort = request.abort ?? new AbortController()
     const { signal } = abort
-    // A tool may start any number of calls, which all follow this signal.
+    // A tool may start any number of calls, which all listen to this signal.
     setMaxListeners(0, signal)
     const cancel = (): void => abort.abort(createCancelledError())
-    const followed = request.signal ?? request.within
+    const followed = request.signal ?? request.outerSignal
     const outer = followed === signal ? undefined : followed
     if (outer?.aborted) cancel()
     else outer?.addEventListener('abort', cancel, { once: true })
     const timeoutMs = Math.min(resolved.entry.tool.timeoutMs ?? settings.timeoutMs, MAX_CALL_MS)
-    const limit = createCountdown(
+    const timeLimit = createCountdown(
       timeoutMs,
       () => abort.abort(createTimeoutError(resolved.entry.tool, timeoutMs)),
       clock,
@@ -204,16 +204,16 @@ export function createCalls(options: CallsOptions): Calls {
     running.set(abort, true)
     const heldSlots = createHeldSlots(principal)
     // While a person answers, the call holds no slot and its time limit stands still.
-    const aside = (): (() => void) => {
-      const [resume, reacquire] = [limit.pause(), heldSlots.pause()]
+    const pauseCall = (): (() => void) => {
+      const [resume, reacquire] = [timeLimit.pause(), heldSlots.pause()]
       return () => {
         resume()
         reacquire()
       }
     }
-    const paused = <T>(answer: Promise<T>): Promise<T> => answer.finally(aside())
+    const paused = <T>(answer: Promise<T>): Promise<T> => answer.finally(pauseCall())
     let inspection: Inspection | undefined
-    const relay = request.relay ? createPausingRelay(request.relay, aside, () => inspection) : noRelay
+    const relay = request.relay ? createPausingRelay(request.relay, pauseCall, () => inspection) : noRelay
     let approved: ApprovedCall | undefined
     try {
       const answer = passGate(gate, resolved, request, relay, signal, onGate, false, paused)
@@ -242,13 +242,13 @@ export function createCalls(options: CallsOptions): Calls {
       signal.throwIfAborted()
       const { entry, input, policy } = resolved
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
-      const ran = removeHiddenText(
+      const toolResult = removeHiddenText(
         entry.tool,
         await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection }),
       )
-      if (ran.kind === 'mcp') checkResultSize(entry.tool, ran.result, settings.maxResultBytes)
-      if (approved && ran.kind === 'input_required') gate.keepApproval(approved.pending)
-      const inspected = inspection ? inspect(ran, inspection) : ran
+      if (toolResult.kind === 'mcp') checkResultSize(entry.tool, toolResult.result, settings.maxResultBytes)
+      if (approved && toolResult.kind === 'input_required') gate.keepApproval(approved.pending)
+      const inspected = inspection ? inspect(toolResult, inspection) : toolResult
       const isFailure = inspected.kind === 'mcp' && inspected.result.isError === true
       const explained = isFailure ? explainFailure(inspected.result) : undefined
       run.failure = explained?.class
@@ -265,7 +265,7 @@ export function createCalls(options: CallsOptions): Calls {
       if (result.kind !== 'input_required') {
         usage.add(entry.tool.id, request.caller.principal, ms, isFailure ? 'E_TOOL_FAILED' : undefined)
       }
-      if (entry.tool.intent !== undefined) views.used(request.caller, entry.tool.intent)
+      if (entry.tool.intent !== undefined) views.recordIntent(request.caller, entry.tool.intent)
       if (!log.terse)
         log.debug('call', {
           callId: idOf(run),
@@ -297,10 +297,10 @@ export function createCalls(options: CallsOptions): Calls {
       })
       throw failure
     } finally {
-      limit.stop()
-      if (text > 0) texts.free(principal, text)
+      timeLimit.stop()
+      if (text > 0) textBudget.free(principal, text)
       running.delete(abort)
-      if (running.size === 0) drained?.()
+      if (running.size === 0) resolveIdle?.()
       outer?.removeEventListener('abort', cancel)
       heldSlots.release()
     }
@@ -312,9 +312,9 @@ export function createCalls(options: CallsOptions): Calls {
    */
   function slotsFor({ capacity }: Tool, depth: number): readonly Semaphore[] {
     if (!capacity) return depth === 0 ? [globalSemaphore] : []
-    const own = semaphoreOf(capacity)
-    ownSemaphores.add(own)
-    return depth === 0 ? [own, globalSemaphore] : [own]
+    const toolSemaphore = semaphoreOf(capacity)
+    toolSemaphores.add(toolSemaphore)
+    return depth === 0 ? [toolSemaphore, globalSemaphore] : [toolSemaphore]
   }
 
   /** Resolves an unknown name again after its server was read. */
@@ -325,8 +325,8 @@ export function createCalls(options: CallsOptions): Calls {
       const mayAppear =
         isPegboardError(error) && MISSING_CODES.has(error.code) && request.origin !== 'setup' && !request.waited
       if (!mayAppear) throw error
-      return options.awaitTool(request.name, request).then((again) => {
-        if (!again) throw error
+      return options.awaitTool(request.name, request).then((mayExist) => {
+        if (!mayExist) throw error
         return resolveCall(request)
       })
     }
@@ -343,7 +343,7 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   function visibleTool(request: CallRequest, view: View): ViewTool {
-    const inner = request.origin === 'module' ? view.inner(request.name) : undefined
+    const inner = request.origin === 'module' ? view.findInternal(request.name) : undefined
     if (inner) return inner
     const found = view.resolve(request.name)
     if (found.kind === 'found') return found.tool
@@ -386,12 +386,12 @@ export function createCalls(options: CallsOptions): Calls {
     )
   }
 
-  function runTool(input: unknown, of: ToolRun): Promise<ToolResult> {
-    const { tool, relay } = of
+  function runTool(input: unknown, toolRun: ToolRun): Promise<ToolResult> {
+    const { tool, relay } = toolRun
     if (relay.task && tool.asTask !== true)
       throw new ProtocolFailure(-32601, `${tool.id} does not run as a task: call it without \`task\``)
-    if (tool.origin === 'upstream') return tool.run(input, contexts.relayed(of), relay)
-    return contexts.runModule(input, of)
+    if (tool.origin === 'upstream') return tool.run(input, contexts.relayedContext(toolRun), relay)
+    return contexts.runModule(input, toolRun)
   }
 
   return {
@@ -401,7 +401,7 @@ export function createCalls(options: CallsOptions): Calls {
     usage,
     load: () => ({
       running: globalSemaphore.running,
-      waiting: globalSemaphore.waiting + [...ownSemaphores].reduce((sum, one) => sum + one.waiting, 0),
+      waiting: globalSemaphore.waiting + [...toolSemaphores].reduce((sum, one) => sum + one.waiting, 0),
     }),
     async drain(graceMs) {
       stopped = true
@@ -420,7 +420,7 @@ export function createCalls(options: CallsOptions): Calls {
   async function waitUntilIdle(ms: number): Promise<void> {
     if (running.size === 0) return
     const ended = new Promise<void>((resolve) => {
-      drained = resolve
+      resolveIdle = resolve
     })
     await waitAtMost(ms, ended)
   }
@@ -433,7 +433,7 @@ export function createCalls(options: CallsOptions): Calls {
 /** Time for a tool to react after the grace period. */
 const ABORT_GRACE_MS = 200
 
-/** Its server wants the client to open a page and to repeat the call. */
+/** True if the server wants the client to open a page and to repeat the call. */
 const wantsPage = (error: unknown): boolean => isProtocolFailure(error) && error.code === -32042
 
 function toErrorOfRun(
@@ -445,7 +445,7 @@ function toErrorOfRun(
   pathReplacement: (path: string) => string | undefined,
 ): PegboardError {
   const first = removeHiddenTextFromError(tool, toPegboardError(error, idOf(run), tool.id, pathReplacement))
-  const failure = inspectFailure(first, { wire: undefined, secrets })
+  const failure = inspectFailure(first, { tripwire: undefined, secrets })
   if (!inspection) return failure
   try {
     return inspectFailure(failure, inspection)
@@ -455,15 +455,19 @@ function toErrorOfRun(
 }
 
 /** A relay that stops the time limit during questions to the client. */
-function createPausingRelay(relay: Relay, aside: () => () => void, inspected: () => Inspection | undefined): Relay {
+function createPausingRelay(
+  relay: Relay,
+  pauseCall: () => () => void,
+  getInspection: () => Inspection | undefined,
+): Relay {
   const send = relay.request
   if (!send) return relay
-  const put = inspectServerRequests(send, (params) => {
-    const inspection = inspected()
+  const sendInspected = inspectServerRequests(send, (params) => {
+    const inspection = getInspection()
     return inspection ? inspectQuestion(params, inspection) : params
   })
   // Copies member by member, because spreading takes ten times as long and every call runs this.
-  const whole: { [Key in keyof Relay]-?: Relay[Key] | undefined } = {
+  const copy: { [Key in keyof Relay]-?: Relay[Key] | undefined } = {
     principal: relay.principal,
     session: relay.session,
     wantsProgress: relay.wantsProgress,
@@ -474,10 +478,10 @@ function createPausingRelay(relay: Relay, aside: () => () => void, inspected: ()
     clientCapabilities: relay.clientCapabilities,
     task: relay.task,
     connection: relay.connection ?? send,
-    request: (method, params, signal) => put(method, params, signal).finally(aside()),
+    request: (method, params, signal) => sendInspected(method, params, signal).finally(pauseCall()),
     notify: relay.notify,
   }
-  return whole as Relay
+  return copy as Relay
 }
 
 /**
@@ -487,11 +491,11 @@ function createPausingRelay(relay: Relay, aside: () => () => void, inspected: ()
 function parse(entry: ViewTool, input: unknown): unknown {
   const { tool } = entry
   if (entry.input !== tool.input) {
-    const shown = entry.input.parse(input)
-    if (!shown.ok)
+    const listedInput = entry.input.parse(input)
+    if (!listedInput.ok)
       throw tool.parse(input).ok
-        ? createNotOfferedError(entry, input, shown.issues)
-        : createInvalidArgumentsError(entry, shown.issues)
+        ? createNotOfferedError(entry, input, listedInput.issues)
+        : createInvalidArgumentsError(entry, listedInput.issues)
   }
   const parsed = tool.parse(input)
   if (!parsed.ok) throw createInvalidArgumentsError(entry, parsed.issues)

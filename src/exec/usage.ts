@@ -60,28 +60,28 @@ export function createUsage(): Usage {
   let saving = Promise.resolve()
 
   function countersOf(all: Map<string, Map<string, Counter>>, principal: string): Map<string, Counter> {
-    const own = getOrInsert(all, principal, () => new Map())
+    const counters = getOrInsert(all, principal, () => new Map())
     dropOldest(all, MAX_PRINCIPALS)
-    return own
+    return counters
   }
 
-  async function write({ table, clock }: UsageStore, principal: string, tool: string, more: Counter): Promise<void> {
+  async function write({ table, clock }: UsageStore, principal: string, tool: string, added: Counter): Promise<void> {
     const id = keyOf(principal, tool)
     for (let left = MAX_ATTEMPTS; left > 0; left--) {
       const row = await table().get(id)
       const { ok = 0, failed = 0, ms = 0 } = row?.value ?? {}
-      const value = { tool, ok: ok + more.ok, failed: failed + more.failed, ms: ms + more.ms }
+      const value = { tool, ok: ok + added.ok, failed: failed + added.failed, ms: ms + added.ms }
       const expiresAt = clock.now() + COUNT_TTL_MS
       if ((await table().put({ id, owner: principal, value, expiresAt }, row?.revision ?? 0)) !== undefined) return
     }
   }
 
   async function saveAll(store: UsageStore): Promise<void> {
-    const now = unsaved
+    const saved = unsaved
     unsaved = new Map()
     try {
       await Promise.all(
-        [...now].flatMap(([principal, tools]) =>
+        [...saved].flatMap(([principal, tools]) =>
           [...tools].map(([tool, counter]) => write(store, principal, tool, counter)),
         ),
       )
@@ -107,8 +107,8 @@ export function createUsage(): Usage {
       if (!cancel) scheduleSave()
     },
     of(principal) {
-      const own = principals.get(principal)
-      return (tool) => own?.get(tool)?.ok ?? 0
+      const counters = principals.get(principal)
+      return (tool) => counters?.get(tool)?.ok ?? 0
     },
     counts: (principal) =>
       [...(principals.get(principal) ?? [])].map(([tool, { ok, failed, ms }]) => ({
@@ -120,9 +120,9 @@ export function createUsage(): Usage {
     async start(store) {
       if (usageStore) return
       for (const { owner, value } of store.hasStored ? await store.table().list() : []) {
-        const own = countersOf(principals, owner)
-        const { ok, failed, ms } = own.get(value.tool) ?? { ok: 0, failed: 0, ms: 0 }
-        own.set(value.tool, { ok: ok + value.ok, failed: failed + value.failed, ms: ms + value.ms })
+        const counters = countersOf(principals, owner)
+        const { ok, failed, ms } = counters.get(value.tool) ?? { ok: 0, failed: 0, ms: 0 }
+        counters.set(value.tool, { ok: ok + value.ok, failed: failed + value.failed, ms: ms + value.ms })
       }
       usageStore = store
     },

@@ -78,7 +78,7 @@ const isWatcher = (value: unknown): boolean =>
   Array.isArray(value['history'])
 
 const MAX_WATCHERS = 100
-const MAX_SEEN = 100
+const MAX_HISTORY = 100
 const PREVIEW = 500
 
 export function createWatchers(options: WatchersOptions): Watchers {
@@ -99,68 +99,69 @@ export function createWatchers(options: WatchersOptions): Watchers {
     lacksTool: ({ caller, tool }) => lacksTool(caller, tool),
     async run(id, owner, watcher, mayLeave) {
       const { caller, tool, params } = watcher
-      const whole = await call({ id, caller, tool, params, mayLeave })
-      if (whole === LEFT_TO_OTHERS) return whole
-      const now = shortenOutcome(whole)
-      if (!now.success && now.code === 'E_NOT_FOUND' && lacksTool(caller, tool)) {
+      const fullOutcome = await call({ id, caller, tool, params, mayLeave })
+      if (fullOutcome === LEFT_TO_OTHERS) return fullOutcome
+      const outcome = shortenOutcome(fullOutcome)
+      if (!outcome.success && outcome.code === 'E_NOT_FOUND' && lacksTool(caller, tool)) {
         log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool })
         return {
           change: () => undefined,
-          notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${now.error}`),
+          notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${outcome.error}`),
         }
       }
-      if (!now.success && now.code === 'E_OWNER_GONE')
+      if (!outcome.success && outcome.code === 'E_OWNER_GONE')
         return {
-          change: (current) => ({ ...current, status: 'paused', nextAt: null, last: now }),
-          notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${now.error}`),
+          change: (current) => ({ ...current, status: 'paused', nextAt: null, last: outcome }),
+          notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${outcome.error}`),
         }
       const number = watcher.checks + 1
       const threshold = watcher.expression === undefined ? undefined : thresholdOf(watcher.expression)
       const notified = shouldNotify(watcher.strategy, {
         number,
-        now: threshold ? whole : now,
+        now: threshold ? fullOutcome : outcome,
         before: watcher.last,
         batchSize: watcher.batchSize,
         ...(threshold ? { threshold } : {}),
       })
-      const seen: WatcherCheck = {
+      const check: WatcherCheck = {
         check: number,
         at: clock.now(),
-        success: now.success,
-        preview: previewOf(now),
+        success: outcome.success,
+        preview: previewOf(outcome),
         notified,
       }
-      const tell = (): void => {
-        if (notified) inbox.add(owner, lineOf(id, watcher, seen))
+      const notify = (): void => {
+        if (notified) inbox.add(owner, formatNotice(id, watcher, check))
       }
       const change = (current: Watcher): Watcher => {
-        const over = current.maxChecks > 0 && number >= current.maxChecks
+        const isLastCheck = current.maxChecks > 0 && number >= current.maxChecks
         return {
           ...current,
           checks: number,
           notices: current.notices + (notified ? 1 : 0),
-          errors: (current.errors ?? 0) + (now.success ? 0 : 1),
-          ...(notified ? { notifiedAt: seen.at } : {}),
-          last: now,
-          history: [...current.history, seen].slice(-MAX_SEEN),
-          ...(over ? { status: 'completed' as const, nextAt: null } : {}),
+          errors: (current.errors ?? 0) + (outcome.success ? 0 : 1),
+          ...(notified ? { notifiedAt: check.at } : {}),
+          last: outcome,
+          history: [...current.history, check].slice(-MAX_HISTORY),
+          ...(isLastCheck ? { status: 'completed' as const, nextAt: null } : {}),
         }
       }
-      return { change, notify: tell }
+      return { change, notify: notify }
     },
     // The next check reads the value again.
     abandoned: () => ({ change: (watcher) => watcher }),
   })
 
   /** `nextAt` as a time of day. */
-  const shown = (id: string, value: Watcher): ListedWatcher => ({
+  const toListed = (id: string, value: Watcher): ListedWatcher => ({
     ...value,
     id,
     nextAt: value.nextAt === null ? null : value.nextAt - steady.now() + clock.now(),
   })
-  const listed = (id: string, value: Watcher | undefined): ListedWatcher | undefined => value && shown(id, value)
+  const toListedOrNone = (id: string, value: Watcher | undefined): ListedWatcher | undefined =>
+    value && toListed(id, value)
   const change = async (caller: Caller, id: string, to: (value: Watcher) => Watcher | undefined) =>
-    listed(id, await dueQueue.change(lastingOwner(caller), id, to))
+    toListedOrNone(id, await dueQueue.change(lastingOwner(caller), id, to))
 
   return {
     start: dueQueue.start,
@@ -168,8 +169,8 @@ export function createWatchers(options: WatchersOptions): Watchers {
       const owner = lastingOwner(caller)
       const all = await dueQueue.list(owner)
       // Completed watchers make room, the oldest first.
-      const over = all.filter(({ value }) => value.status === 'completed')
-      for (const one of over.slice(0, Math.max(0, all.length + 1 - MAX_WATCHERS)))
+      const completed = all.filter(({ value }) => value.status === 'completed')
+      for (const one of completed.slice(0, Math.max(0, all.length + 1 - MAX_WATCHERS)))
         await dueQueue.change(owner, one.id, (value) => (value.status === 'completed' ? undefined : value))
       const id = randomId()
       const now = clock.now()
@@ -188,10 +189,10 @@ export function createWatchers(options: WatchersOptions): Watchers {
         throw new PegboardError('E_WATCH_LIMIT', `There are ${MAX_WATCHERS} watchers already.`, {
           hint: 'Stop some with watch_stop.',
         })
-      return shown(id, watcher)
+      return toListed(id, watcher)
     },
-    get: async (caller, id) => listed(id, await dueQueue.get(lastingOwner(caller), id)),
-    list: async (caller) => (await dueQueue.list(lastingOwner(caller))).map(({ id, value }) => shown(id, value)),
+    get: async (caller, id) => toListedOrNone(id, await dueQueue.get(lastingOwner(caller), id)),
+    list: async (caller) => (await dueQueue.list(lastingOwner(caller))).map(({ id, value }) => toListed(id, value)),
     pause: (caller, id) =>
       change(caller, id, (now) => (now.status === 'running' ? { ...now, status: 'paused', nextAt: null } : now)),
     resume: (caller, id) =>
@@ -211,12 +212,16 @@ function previewOf(outcome: Outcome): string {
   return text.length > PREVIEW ? `${text.slice(0, PREVIEW)}…` : text
 }
 
-function lineOf(id: string, { label, tool, last, strategy, history, batchSize }: Watcher, seen: WatcherCheck): string {
-  const head = `[WATCHER UPDATE] ${label} (${id}, ${tool}), check ${seen.check}`
+function formatNotice(
+  id: string,
+  { label, tool, last, strategy, history, batchSize }: Watcher,
+  check: WatcherCheck,
+): string {
+  const head = `[WATCHER UPDATE] ${label} (${id}, ${tool}), check ${check.check}`
   if (strategy === 'summary') {
-    const latest = [...history, seen].slice(-batchSize)
+    const latest = [...history, check].slice(-batchSize)
     const failed = latest.filter(({ success }) => !success).length
-    return `${head}: ${latest.length} checks, ${failed} failed; last: ${seen.preview}`
+    return `${head}: ${latest.length} checks, ${failed} failed; last: ${check.preview}`
   }
-  return last === undefined ? `${head}: ${seen.preview}` : `${head}: ${seen.preview} (before: ${previewOf(last)})`
+  return last === undefined ? `${head}: ${check.preview}` : `${head}: ${check.preview} (before: ${previewOf(last)})`
 }

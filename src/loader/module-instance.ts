@@ -22,7 +22,7 @@ import { withTimeout } from './with-timeout.ts'
 export interface ModuleInstance {
   readonly id: string
   /** Its record for the catalog. */
-  readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms' | 'readings' | 'promptSection' | 'notices'>
+  readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms' | 'toolResources' | 'promptSection' | 'notices'>
   /** Its completed set-up steps. Grows. */
   readonly setup: SetupStep[]
   readonly tools: readonly Tool[]
@@ -119,7 +119,7 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
           summary: module.description,
           about: module.description,
           ...(module.synonyms === undefined ? {} : { synonyms: module.synonyms }),
-          ...(module.resources === undefined ? {} : { readings: readingsOf(id, module.resources) }),
+          ...(module.resources === undefined ? {} : { toolResources: readingsOf(id, module.resources) }),
           ...(module.promptSection && {
             promptSection: (caller, nameOf, profile) =>
               module.promptSection?.({

@@ -10,7 +10,7 @@ import { shortSignatureOf, signatureOf } from '../core/tool-signature.ts'
 import { truncate } from '../core/truncate.ts'
 import { executionOf, fullDescriptionOf } from '../view/listed-tools.ts'
 import { portableSchema } from '../view/portable-schema.ts'
-import { shownServers, unreadServers } from '../view/unread-servers.ts'
+import { joinServerIds, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { createHiddenError, createUnavailableError } from '../view/visibility.ts'
 import { callState } from './call-needs.ts'
@@ -123,7 +123,7 @@ function lookUp(view: View, name: string): ViewTool {
   if (unread.length > 0 && found.sameModule.length === 0)
     throw new PegboardError(
       'E_NOT_FOUND',
-      `Tool '${name.slice(0, 80)}' not found. Still connecting: ${shownServers(unread)}.`,
+      `Tool '${name.slice(0, 80)}' not found. Still connecting: ${joinServerIds(unread)}.`,
       { class: 'network', hint: 'Try again shortly.' },
     )
   throw new PegboardError(

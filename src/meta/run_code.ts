@@ -62,7 +62,7 @@ export const runCode = (
     const { principal } = request.caller
     // Also held while a person is asked: the script keeps its memory.
     await running.acquire(request.signal ?? request.abort?.signal ?? ended.signal, principal)
-    const calls = beginCalls({ ...request, within: ended.signal, finders: ['search_tools'] }, async (one) => {
+    const calls = beginCalls({ ...request, outerSignal: ended.signal, finders: ['search_tools'] }, async (one) => {
       const ours = Object.hasOwn(own, one.name) ? own[one.name] : undefined
       if (ours) return await ours(one)
       if (isMeta(one.name))

@@ -8,7 +8,7 @@ import { shortSignatureOf } from '../core/tool-signature.ts'
 import { isStopWord, stemOf, wordsOf } from '../search/tokenize.ts'
 import type { ToolAnswer } from '../search/tool-search.ts'
 import type { UsedWith } from '../search/used-with.ts'
-import { shownServers, unreadServers } from '../view/unread-servers.ts'
+import { joinServerIds, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { type CallNeed, type CallState, callState } from './call-needs.ts'
 import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
@@ -262,7 +262,7 @@ function hintFor(
 ): { readonly hint?: string } {
   const hints: string[] = []
   const unread = unreadServers(view)
-  if (unread.length > 0) hints.push(`Still connecting: ${shownServers(unread)}. Search again shortly.`)
+  if (unread.length > 0) hints.push(`Still connecting: ${joinServerIds(unread)}. Search again shortly.`)
   else if (behind) hints.push('Some new tools cannot be found yet. Search again shortly.')
   else if (view.size === 0) hints.push('There are no tools.')
   else if (unanswered === 'all')

@@ -367,7 +367,7 @@ export function createSurface(
     async call(given) {
       const caller = turns.as(given.caller)
       const request = caller === given.caller ? given : { ...given, caller }
-      injected.note(caller)
+      injected.clearIfNewAnswer(caller)
       return await runNamed(request)
     },
   }

@@ -1,5 +1,5 @@
 import type { Catalog } from '../catalog/catalog.ts'
-import { createFilter, mayStillCome, namingProblems } from '../catalog/naming.ts'
+import { createFilter, mayAppearLater, namingProblems } from '../catalog/naming.ts'
 import type { OwnerState } from '../catalog/owner.ts'
 import type { CallContext } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
@@ -324,7 +324,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       },
       { tools, quarantined },
     )
-    for (const problem of problems().filter((one) => !mayStillCome(one) && !reported.has(one))) {
+    for (const problem of problems().filter((one) => !mayAppearLater(one) && !reported.has(one))) {
       reported.add(problem)
       log.warn(problem)
     }

@@ -7,7 +7,7 @@ import { acceptsTasks, TASKS } from '../core/task-protocol.ts'
 import { noRelay, type Relay, type Tool } from '../core/tool.ts'
 import type { McpResult } from '../core/tool-result.ts'
 import type { Task } from '../exec/background-task.ts'
-import { OWN, wireTask } from '../exec/task-requests.ts'
+import { OWN, toWireTask } from '../exec/task-requests.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { putInBackground } from '../meta/background-tools.ts'
 import { RUNNERS } from '../meta/surface.ts'
@@ -102,7 +102,7 @@ const refuse = (method: string): Promise<never> =>
 
 /** The task without its open questions: here they would look like questions of the call. */
 function toTaskResult(task: Task, ttlMs: number): McpResult {
-  const { inputRequests, status, ...taskFields } = wireTask(task, ttlMs)
+  const { inputRequests, status, ...taskFields } = toWireTask(task, ttlMs)
   return {
     ...taskFields,
     status: inputRequests === undefined ? status : 'working',

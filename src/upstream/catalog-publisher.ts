@@ -1,5 +1,12 @@
 import type { Catalog } from '../catalog/catalog.ts'
-import { actionName, actionNames, createFilter, exposedName, mayStillCome, namingProblems } from '../catalog/naming.ts'
+import {
+  actionName,
+  actionNames,
+  createFilter,
+  exposedName,
+  mayAppearLater,
+  namingProblems,
+} from '../catalog/naming.ts'
 import type { Endpoints, LazyTools, OwnerInfo, Prompt, QuarantinedTool } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -278,7 +285,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   function warnOfProblems(): void {
-    for (const problem of problems().filter((one) => !mayStillCome(one))) warnOnce(problem)
+    for (const problem of problems().filter((one) => !mayAppearLater(one))) warnOnce(problem)
   }
 
   /** Clients see nothing that a server without an approved tool says. */

@@ -36,7 +36,7 @@ export interface EndpointsHost {
 export interface ServerEndpoints extends Endpoints {
   /** When a server first had this resource; undefined if it never did. */
   firstSeenAt(uri: string): number | undefined
-  holds(): readonly string[]
+  listUris(): readonly string[]
   /** When the server mentioned this resource in a result. */
   returnedAt(uri: string): number | undefined
   remember(result: Json): void
@@ -175,7 +175,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       return host.hasTasks()
     },
     firstSeenAt,
-    holds: host.claims.names,
+    listUris: host.claims.names,
     returnedAt: (uri) => returned.get(uri),
     remember,
     async request(method, params, relay, signal) {

@@ -48,10 +48,10 @@ export function findWidening(base: unknown, variant: unknown, path = ''): string
   if (variant === false || base === true || isDeepStrictEqual(base, variant)) return undefined
   const at = path || 'the whole'
   if (!isRecord(base) || !isRecord(variant)) return `${at} accepts more`
-  const odd =
-    HARD.find((key) => !isDeepStrictEqual(base[key], variant[key])) ??
+  const differing =
+    NOT_COMPARED.find((key) => !isDeepStrictEqual(base[key], variant[key])) ??
     DEFINITIONS.find((key) => !isPartOf(variant[key], base[key]))
-  if (odd) return `${at} has another ${odd}, which cannot be compared`
+  if (differing) return `${at} has another ${differing}, which cannot be compared`
   return (
     widerBranches(base, variant, path) ??
     widerType(base, variant, at) ??
@@ -63,7 +63,7 @@ export function findWidening(base: unknown, variant: unknown, path = ''): string
 }
 
 /** Keywords that are not compared. They must be equal. */
-const HARD = [
+const NOT_COMPARED = [
   '$ref',
   'allOf',
   'not',
@@ -92,16 +92,18 @@ const branchesOf = (schema: JsonSchema): readonly unknown[] | undefined => {
 }
 
 function widerBranches(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
-  const wide = branchesOf(base)
-  if (!wide) {
-    const own = branchesOf(variant)?.map((branch) =>
+  const baseBranches = branchesOf(base)
+  if (!baseBranches) {
+    const findings = branchesOf(variant)?.map((branch) =>
       findWidening(base, { ...variant, ...(branch as object), ...NO_BRANCHES }, path),
     )
-    return own?.find((one) => one !== undefined)
+    return findings?.find((one) => one !== undefined)
   }
-  const own = branchesOf(variant) ?? [variant]
-  const strange = own.find((branch) => wide.every((other) => findWidening(other, branch, path) !== undefined))
-  return strange === undefined ? undefined : `${path || 'the whole'} has an alternative that the tool does not have`
+  const variantBranches = branchesOf(variant) ?? [variant]
+  const extra = variantBranches.find((branch) =>
+    baseBranches.every((other) => findWidening(other, branch, path) !== undefined),
+  )
+  return extra === undefined ? undefined : `${path || 'the whole'} has an alternative that the tool does not have`
 }
 
 const NO_BRANCHES = { anyOf: undefined, oneOf: undefined }
@@ -128,9 +130,9 @@ const isWithin = (type: string, types: readonly string[]): boolean =>
 function widerType(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
   const types = typesOf(base)
   if (!types || branchesOf(variant)) return undefined
-  const own = typesOf(variant)
-  if (own?.every((type) => isWithin(type, types))) return undefined
-  return `${at} has another type (${own?.join(', ') ?? 'any'}, not ${types.join(', ')})`
+  const variantTypes = typesOf(variant)
+  if (variantTypes?.every((type) => isWithin(type, types))) return undefined
+  return `${at} has another type (${variantTypes?.join(', ') ?? 'any'}, not ${types.join(', ')})`
 }
 
 const valuesOf = (schema: JsonSchema): readonly unknown[] | undefined =>
@@ -139,12 +141,10 @@ const valuesOf = (schema: JsonSchema): readonly unknown[] | undefined =>
 function widerValues(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
   const values = valuesOf(base)
   if (!values || branchesOf(variant)) return undefined
-  const own = valuesOf(variant)
-  if (!own) return `${at} is no longer one of ${values.length} values`
-  const strange = own.find((value) => !values.some((other) => isDeepStrictEqual(value, other)))
-  return strange === undefined
-    ? undefined
-    : `${at} has the value ${JSON.stringify(strange)}, which the tool does not have`
+  const variantValues = valuesOf(variant)
+  if (!variantValues) return `${at} is no longer one of ${values.length} values`
+  const extra = variantValues.find((value) => !values.some((other) => isDeepStrictEqual(value, other)))
+  return extra === undefined ? undefined : `${at} has the value ${JSON.stringify(extra)}, which the tool does not have`
 }
 
 const UPPER = ['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxProperties']
@@ -163,10 +163,10 @@ function widerBounds(base: JsonSchema, variant: JsonSchema, at: string): string 
 
 function widerProperties(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
   const properties = asRecord(base['properties'])
-  const own = asRecord(variant['properties'])
+  const variantProperties = asRecord(variant['properties'])
   // An object without declared properties may get some.
   const isFree = Object.keys(properties).length === 0 && base['additionalProperties'] !== false
-  for (const [name, schema] of Object.entries(own)) {
+  for (const [name, schema] of Object.entries(variantProperties)) {
     const inner = path === '' ? name : `${path}.${name}`
     if (Object.hasOwn(properties, name)) {
       const wider = findWidening(properties[name], schema, inner)
@@ -176,9 +176,10 @@ function widerProperties(base: JsonSchema, variant: JsonSchema, path: string): s
   const required = (variant['required'] ?? []) as readonly unknown[]
   const dropped = ((base['required'] ?? []) as readonly string[]).find((name) => !required.includes(name))
   if (dropped !== undefined) return `${path === '' ? dropped : `${path}.${dropped}`} is no longer required`
-  const open = variant['additionalProperties'] ?? true
+  const additional = variant['additionalProperties'] ?? true
   if (base['additionalProperties'] === undefined || typesOf(variant)?.includes('object') !== true) return undefined
   return (
-    findWidening(base['additionalProperties'], open, `${path}.*`) && `${path || 'the whole'} takes further parameters`
+    findWidening(base['additionalProperties'], additional, `${path}.*`) &&
+    `${path || 'the whole'} takes further parameters`
   )
 }

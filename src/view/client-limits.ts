@@ -17,8 +17,8 @@ export interface ClientLimits {
   readonly maxNameLength: number
   /** As configured for this client. */
   readonly schema?: SchemaStyle
-  /** What suits the client, if nothing is configured for it. */
-  readonly suited?: SchemaStyle
+  /** The style that the client needs, if none is configured for it. */
+  readonly preferredSchema?: SchemaStyle
   readonly maxResultBytes?: number
   /** 0: no limit. */
   readonly maxResultTokens?: number
@@ -42,7 +42,7 @@ const MAX_INSTRUCTIONS = 2_000
 /** For unknown clients. Those that do not know the key ignore it. */
 const DEFERRAL = ['anthropic/alwaysLoad']
 /** Bounds the memory, because clients choose their names. */
-const MAX_KEPT = 1_000
+const MAX_CACHED = 1_000
 
 /** @param settings by name or pattern; a later match overrides an earlier one */
 export function createLimits(settings: ClientSettings = {}): LimitsOf {
@@ -50,15 +50,17 @@ export function createLimits(settings: ClientSettings = {}): LimitsOf {
     ([pattern, entry]) => [compilePatterns([pattern.toLowerCase()]), entry] as const,
   )
   const limitsByClient = new Map<string, ClientLimits>()
-  const make = (client: string): ClientLimits => {
+  const createFor = (client: string): ClientLimits => {
     const name = plainName(client)
-    const matching = entries.filter(([fits]) => fits(name) || fits(client.toLowerCase())).map(([, entry]) => entry)
+    const matching = entries
+      .filter(([matches]) => matches(name) || matches(client.toLowerCase()))
+      .map(([, entry]) => entry)
     return limitsFrom(factsOf(client)?.facts, matching)
   }
   const unnamed = limitsFrom(undefined, [])
   return (client) => {
     if (client === undefined) return unnamed
-    return limitsByClient.get(client) ?? setNewest(limitsByClient, client, make(client), MAX_KEPT)
+    return limitsByClient.get(client) ?? setNewest(limitsByClient, client, createFor(client), MAX_CACHED)
   }
 }
 
@@ -82,29 +84,29 @@ export const roomForName = ({ maxName, prefix = '' }: ClientFacts): number =>
   maxName === undefined ? WIRE_NAME_MAX : Math.min(WIRE_NAME_MAX, maxName - prefix.length)
 
 function limitsFrom(facts: ClientFacts | undefined, settings: readonly ClientSettings[string][]): ClientLimits {
-  const own = Object.assign({}, ...settings.map(omitUndefined)) as Partial<ClientSettings[string]>
+  const configured = Object.assign({}, ...settings.map(omitUndefined)) as Partial<ClientSettings[string]>
   const exposure = Object.assign({}, ...settings.map((one) => omitUndefined(one.exposure))) as Partial<ExposureSettings>
-  const reads = own.reads ?? facts?.reads
+  const reads = configured.reads ?? facts?.reads
   const limits = {
-    maxTools: own.maxTools ?? facts?.maxTools ?? Number.POSITIVE_INFINITY,
-    maxNameLength: own.maxNameLength ?? (facts ? roomForName(facts) : WIRE_NAME_MAX),
+    maxTools: configured.maxTools ?? facts?.maxTools ?? Number.POSITIVE_INFINITY,
+    maxNameLength: configured.maxNameLength ?? (facts ? roomForName(facts) : WIRE_NAME_MAX),
     ...omitUndefined({
-      schema: own.schema,
+      schema: configured.schema,
       suited: facts?.schema,
-      maxResultBytes: own.maxResultBytes ?? facts?.maxResultBytes,
-      maxResultTokens: own.maxResultTokens ?? facts?.maxResultTokens,
-      wholeResources: own.wholeResources,
+      maxResultBytes: configured.maxResultBytes ?? facts?.maxResultBytes,
+      maxResultTokens: configured.maxResultTokens ?? facts?.maxResultTokens,
+      wholeResources: configured.wholeResources,
       reads: reads === 'both' ? undefined : reads,
-      outputSchemas: own.outputSchemas,
+      outputSchemas: configured.outputSchemas,
     }),
-    trustsListChanged: own.trustsListChanged ?? facts?.listChanged ?? true,
-    deferralKeys: own.deferralKeys ?? (facts ? (facts.deferral ?? []) : DEFERRAL),
-    maxInstructions: own.maxInstructions ?? Math.min(MAX_INSTRUCTIONS, facts?.maxText ?? MAX_INSTRUCTIONS),
+    trustsListChanged: configured.trustsListChanged ?? facts?.listChanged ?? true,
+    deferralKeys: configured.deferralKeys ?? (facts ? (facts.deferral ?? []) : DEFERRAL),
+    maxInstructions: configured.maxInstructions ?? Math.min(MAX_INSTRUCTIONS, facts?.maxText ?? MAX_INSTRUCTIONS),
     exposure,
   }
   return { key: JSON.stringify(limits), ...limits }
 }
 
 /** How schemas are listed: as configured, otherwise as the client needs them. */
-export const styleFor = ({ schema, suited }: ClientLimits, common: SchemaStyle): SchemaStyle =>
-  schema ?? (common === 'portable' ? (suited ?? common) : common)
+export const styleFor = ({ schema, preferredSchema: suited }: ClientLimits, defaultStyle: SchemaStyle): SchemaStyle =>
+  schema ?? (defaultStyle === 'portable' ? (suited ?? defaultStyle) : defaultStyle)

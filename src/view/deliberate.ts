@@ -14,7 +14,7 @@ export function intentsOf({ owners }: Pick<Snapshot, 'owners'>): readonly string
 }
 
 /** Default: off, unless the user wants it. */
-const usual: DeliberateSettings = { enabled: false, keepTurns: 4, triggers: {} }
+const defaultSettings: DeliberateSettings = { enabled: false, keepTurns: 4, triggers: {} }
 
 interface Conversation {
   turn: number
@@ -59,7 +59,7 @@ export function createDeliberateMode() {
      */
     offered(
       caller: Caller,
-      settings: DeliberateSettings | undefined = usual,
+      settings: DeliberateSettings | undefined = defaultSettings,
       intents: readonly string[],
     ): readonly string[] | undefined {
       const { turn } = caller
@@ -71,9 +71,9 @@ export function createDeliberateMode() {
       const message = sentMessage.trim() === '' ? conversation.message : sentMessage
       if (message.trim() === '') return undefined
       if (isLate) {
-        const read = prepareMessage(message)
+        const prepared = prepareMessage(message)
         return intents.filter(
-          (one) => isKept(conversation, one, settings) || asksFor(read, one, phrasesFor(settings, one)),
+          (one) => isKept(conversation, one, settings) || asksFor(prepared, one, phrasesFor(settings, one)),
         )
       }
       if (conversation.settings !== settings || conversation.intents !== intents) {
@@ -84,7 +84,7 @@ export function createDeliberateMode() {
       return intents.filter((one) => isKept(conversation, one, settings))
     },
     /** Records that a tool with this intent ran. */
-    used(caller: Caller, intent: string): void {
+    recordUse(caller: Caller, intent: string): void {
       const conversation = conversationOf(caller, false)
       conversation?.active.set(intent, conversation.turn)
     },
@@ -122,9 +122,9 @@ function recordMessage(
   settings: DeliberateSettings,
   intents: readonly string[],
 ): void {
-  const read = prepareMessage(message)
-  const requestedIntents = intents.filter((one) => asksFor(read, one, phrasesFor(settings, one)))
-  if (requestedIntents.length === 0 && isFollowUp(read)) requestedIntents.push(...lastOf(conversation))
+  const prepared = prepareMessage(message)
+  const requestedIntents = intents.filter((one) => asksFor(prepared, one, phrasesFor(settings, one)))
+  if (requestedIntents.length === 0 && isFollowUp(prepared)) requestedIntents.push(...lastOf(conversation))
   for (const intent of requestedIntents) conversation.active.set(intent, conversation.turn)
 }
 

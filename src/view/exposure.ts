@@ -28,13 +28,13 @@ const META_TOOLS = 5
 /**
  * Decides how tools are listed for a caller. Tools fit if their tokens equal the budget.
  * @param alwaysListed number of tools that every mode lists
- * @param counts whether servers and APIs whose tools are unknown count with an estimate
+ * @param countUnseen whether servers and APIs whose tools are unknown count with an estimate
  */
-export function decideExposure(view: View, common: ExposureSettings, alwaysListed = 0, counts = true): Exposure {
+export function decideExposure(view: View, defaults: ExposureSettings, alwaysListed = 0, countUnseen = true): Exposure {
   const { maxTools, trustsListChanged, exposure } = view.limits
-  const settings = { ...common, ...exposure }
+  const settings = { ...defaults, ...exposure }
   const budgetTokens = Math.floor(settings.contextWindow * settings.share)
-  const unseen = counts ? ownersWithoutTools(view).filter(({ state }) => state !== 'failing').length : 0
+  const unseen = countUnseen ? ownersWithoutTools(view).filter(({ state }) => state !== 'failing').length : 0
   const tools = view.size + unseen * UNSEEN_TOOLS
   const tokens =
     (settings.estimator === 'flat'
@@ -44,19 +44,19 @@ export function decideExposure(view: View, common: ExposureSettings, alwaysListe
   const fits = tokens <= budgetTokens
   const preferredMode: ExposureMode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
   const listed = tools + alwaysListed + (preferredMode === 'compact' ? META_TOOLS : 0)
-  const unfit = isSearched(preferredMode)
+  const limitReason = isSearched(preferredMode)
     ? undefined
     : listed > maxTools
       ? `${listed} are more than the ${maxTools} this client takes (clients.<name>.maxTools)`
       : settings.mode === 'auto' && unseen > 0 && !trustsListChanged
         ? 'this client does not apply changed lists (clients.<name>.trustsListChanged), so it would not see tools that are added later'
         : undefined
-  const mode: ExposureMode = unfit === undefined ? preferredMode : 'discovery'
-  const cold =
+  const mode: ExposureMode = limitReason === undefined ? preferredMode : 'discovery'
+  const unseenText =
     unseen > 0 ? ` and ${unseen} server${unseen > 1 ? 's' : ''} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
-  const sum = `${view.size} tools${cold}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
-  const modeReason = settings.mode === 'auto' ? sum : `exposure.mode is "${settings.mode}"; ${sum}`
-  const why = unfit === undefined ? modeReason : `${modeReason}; ${unfit}`
+  const summary = `${view.size} tools${unseenText}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
+  const modeReason = settings.mode === 'auto' ? summary : `exposure.mode is "${settings.mode}"; ${summary}`
+  const why = limitReason === undefined ? modeReason : `${modeReason}; ${limitReason}`
   return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }
 }
 

@@ -62,5 +62,5 @@ export const INTENTS: Readonly<Record<string, Wording>> = {
 export const FOLLOW_UPS =
   'again, another, another one, one more, once more, more like, same but, same again, try again, redo, retry, do it over, next one, noch eins, noch einmal, noch mal, nochmal, nochmals, ein weiteres, ein anderes, encore, encore une, encore un, refais*, un autre, une autre, otra vez, otro, otra, de nuevo, repite*, uno mas, una mas, de novo, outra vez, mais um, mais uma, outro, ancora, di nuovo, un altro, un altra, rifallo, nog een, nog eens, opnieuw, еще раз, もう一度, もう一つ, もう一枚, 再来, 再一, 다시, 하나 더'
 
-/** Words of a message that asks only for the same again. */
+/** Maximum number of words of a message that asks only for the same again. */
 export const FOLLOW_UP_WORDS = 12

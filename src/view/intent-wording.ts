@@ -27,7 +27,7 @@ export function asksFor(message: UserMessage, intent: string, phrases: readonly 
 
 /** Whether the message asks for the same again. */
 export function isFollowUp(message: UserMessage): boolean {
-  followUp ??= anyOf(FOLLOW_UPS)
+  followUp ??= createPhraseMatcher(FOLLOW_UPS)
   return message.words.length <= FOLLOW_UP_WORDS && followUp(message)
 }
 
@@ -38,18 +38,19 @@ const matchers = new Map<string, Matcher>()
 const MAX_KEPT = 500
 
 const matcherOf = (intent: string): Matcher =>
-  matchers.get(intent) ?? setNewest(matchers, intent, makeMatcher(intent), MAX_KEPT)
+  matchers.get(intent) ?? setNewest(matchers, intent, createMatcher(intent), MAX_KEPT)
 
-function makeMatcher(intent: string): Matcher {
+function createMatcher(intent: string): Matcher {
   const wording = Object.hasOwn(INTENTS, intent) ? INTENTS[intent] : undefined
-  if (!wording) return anyOf(intent.replaceAll(/[^\p{L}\p{N}]+/gu, ' ').trim())
-  const asks = anyOf(wording.asks)
+  if (!wording) return createPhraseMatcher(intent.replaceAll(/[^\p{L}\p{N}]+/gu, ' ').trim())
+  const asks = createPhraseMatcher(wording.asks)
   if (wording.things === undefined) return asks
-  verbs ??= oneOf(VERBS)
-  const general = verbs
-  const own = wording.verbs === undefined ? () => false : oneOf(wording.verbs)
-  const isThing = oneOf(wording.things)
-  return (message) => asks(message) || areNear(message.words, (word) => general(word) || own(word), isThing)
+  verbs ??= createWordMatcher(VERBS)
+  const isGeneralVerb = verbs
+  const isIntentVerb = wording.verbs === undefined ? () => false : createWordMatcher(wording.verbs)
+  const isThing = createWordMatcher(wording.things)
+  return (message) =>
+    asks(message) || areNear(message.words, (word) => isGeneralVerb(word) || isIntentVerb(word), isThing)
 }
 
 function areNear(
@@ -68,7 +69,7 @@ function areNear(
 }
 
 /** @param list phrases separated by a comma and a space */
-function anyOf(list: string): Matcher {
+function createPhraseMatcher(list: string): Matcher {
   const phrases = split(list)
   // These are written without spaces, so they match anywhere.
   const anywhere = phrases.filter((phrase) => unspaced().test(phrase))
@@ -79,7 +80,7 @@ function anyOf(list: string): Matcher {
     spaced.some((phrase) => line.includes(phrase)) || anywhere.some((phrase) => text.includes(phrase))
 }
 
-function oneOf(list: string): (word: string) => boolean {
+function createWordMatcher(list: string): (word: string) => boolean {
   const all = split(list)
   const whole = new Set(all.filter((word) => !word.endsWith('*')))
   const stems = all.filter((word) => word.endsWith('*')).map((word) => word.slice(0, -1))
@@ -106,12 +107,12 @@ const fold = (text: string): string =>
 function hasLiteral(text: string, phrase: string): boolean {
   if (phrase === '') return false
   for (let at = text.indexOf(phrase); at >= 0; at = text.indexOf(phrase, at + 1))
-    if (!joins(text, at - 1, at) || unspaced().test(phrase))
-      if (!joins(text, at + phrase.length - 1, at + phrase.length) || unspaced().test(phrase)) return true
+    if (!isInsideWord(text, at - 1, at) || unspaced().test(phrase))
+      if (!isInsideWord(text, at + phrase.length - 1, at + phrase.length) || unspaced().test(phrase)) return true
   return false
 }
 
 /** Whether both characters belong to one word. */
-const joins = (text: string, left: number, right: number): boolean =>
+const isInsideWord = (text: string, left: number, right: number): boolean =>
   word().test(text[left] ?? '') && word().test(text[right] ?? '')
 const word = once(() => /[\p{L}\p{N}]/u)

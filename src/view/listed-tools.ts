@@ -31,11 +31,11 @@ export function hintsOf(effect: Effect, idempotent: boolean, openWorld: boolean)
 /** Accepts any object. Converters to zod 3 read `{ type: 'object' }` as an object without keys, and drop its content. */
 export const OPEN_SCHEMA: JsonSchema = { type: 'object', properties: {}, additionalProperties: true }
 
-const listed = new WeakMap<ViewTool, ListedTool>()
+const listedTools = new WeakMap<ViewTool, ListedTool>()
 
 /** What clients receive for a tool. Annotations, icons and `_meta` of a server's tool are sent unchanged. */
 export const listTool = (entry: ViewTool): ListedTool =>
-  getOrInsert(listed, entry, () => {
+  getOrInsert(listedTools, entry, () => {
     const { tool } = entry
     const output = tool.output && portableSchema(tool.output, entry.schema)
     return {
@@ -49,7 +49,7 @@ export const listTool = (entry: ViewTool): ListedTool =>
     }
   })
 
-/** A title made of the name is listed only for modules: Pegboard adds no title to a server's tool. */
+/** A title that was derived from the name is listed only for modules: Pegboard adds no title to a server's tool. */
 const isTitled = ({ title, untitled, origin }: ViewTool['tool']): boolean =>
   title !== '' && (origin === 'module' || !untitled)
 

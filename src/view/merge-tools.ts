@@ -24,7 +24,7 @@ export interface MergeScope {
   readonly owners: readonly Owner[]
   /** Intents whose tools are offered now; undefined: all. */
   readonly offered: readonly string[] | undefined
-  readonly fitting: ListingLimits
+  readonly listingLimits: ListingLimits
   readonly warn: Warn
 }
 
@@ -48,20 +48,24 @@ export interface MergedTools {
 /**
  * Checks the visibility of each tool, then compares the visible ones and assembles them. If that fails with the tools
  * of servers, the caller gets those of modules only.
- * @param others names of tools that are not in `given`; default none
+ * @param nameOfOthers names of tools that are not in `given`; default none
  */
-export function mergeTools(given: readonly Tool[], scope: MergeScope, others: NameOf = () => undefined): MergedTools {
+export function mergeTools(
+  allTools: readonly Tool[],
+  scope: MergeScope,
+  nameOfOthers: NameOf = () => undefined,
+): MergedTools {
   try {
-    return merge(given, scope, others)
+    return merge(allTools, scope, nameOfOthers)
   } catch (error) {
     scope.warn('', messageOf(error))
-    const ofModules = given.filter(({ origin }) => origin === 'module')
-    return merge(ofModules, scope, others)
+    const ofModules = allTools.filter(({ origin }) => origin === 'module')
+    return merge(ofModules, scope, nameOfOthers)
   }
 }
 
-function merge(given: readonly Tool[], scope: MergeScope, others: NameOf): MergedTools {
-  const { caller, rules, owners, offered, fitting, warn } = scope
+function merge(allTools: readonly Tool[], scope: MergeScope, nameOfOthers: NameOf): MergedTools {
+  const { caller, rules, owners, offered, listingLimits: fitting, warn } = scope
   const { schema, maxNameLength, isTaken } = fitting
   const hidden = new Map<string, HiddenReason>()
   const hide = (id: string, why: HiddenReason): void => {
@@ -69,12 +73,13 @@ function merge(given: readonly Tool[], scope: MergeScope, others: NameOf): Merge
     if (why.failure !== undefined) warn(id, `${why.reason}: ${why.failure}`)
   }
   const allowed = new Map<string, Tool>()
-  const ids = once(() => new Set(given.map(({ id }) => id)))
-  for (const tool of given) {
-    const seen = checkVisibility(tool, caller, rules)
-    if ('hidden' in seen) hide(tool.id, seen.hidden)
-    else if (seen.tool.id !== tool.id && !addNew(ids(), seen.tool.id)) hide(tool.id, aliasTaken(seen.tool))
-    else allowed.set(tool.id, seen.tool)
+  const ids = once(() => new Set(allTools.map(({ id }) => id)))
+  for (const tool of allTools) {
+    const visibility = checkVisibility(tool, caller, rules)
+    if ('hidden' in visibility) hide(tool.id, visibility.hidden)
+    else if (visibility.tool.id !== tool.id && !addNew(ids(), visibility.tool.id))
+      hide(tool.id, createAliasTakenReason(visibility.tool))
+    else allowed.set(tool.id, visibility.tool)
   }
   const shorter = shortNames(allowed, maxNameLength, isTaken)
   const byId = new Map<string, ViewTool>()
@@ -89,10 +94,10 @@ function merge(given: readonly Tool[], scope: MergeScope, others: NameOf): Merge
     for (const [id, { tool }] of byId) {
       if (tool.intent === undefined || offered.includes(tool.intent)) continue
       byId.delete(id)
-      hide(id, notAskedFor(tool.intent))
+      hide(id, createNotRequestedReason(tool.intent))
     }
 
-  const nameOf = (id: string): string | undefined => byId.get(id)?.tool.name ?? others(id)
+  const nameOf = (id: string): string | undefined => byId.get(id)?.tool.name ?? nameOfOthers(id)
   const tools: ViewTool[] = []
   for (const [id, entry] of byId) {
     const { tool } = entry
@@ -102,9 +107,9 @@ function merge(given: readonly Tool[], scope: MergeScope, others: NameOf): Merge
       hide(id, assembled.hidden)
       continue
     }
-    const shown = assembled.draft === tool ? entry : { tool, schema, ...assembled.draft }
-    if (shown !== entry) byId.set(id, shown)
-    tools.push(shown)
+    const finalEntry = assembled.draft === tool ? entry : { tool, schema, ...assembled.draft }
+    if (finalEntry !== entry) byId.set(id, finalEntry)
+    tools.push(finalEntry)
   }
   tools.sort((a, b) => (a.tool.module < b.tool.module ? -1 : a.tool.module > b.tool.module ? 1 : 0))
   expandDescriptions({ tools, byId, hidden }, owners)
@@ -114,13 +119,13 @@ function merge(given: readonly Tool[], scope: MergeScope, others: NameOf): Merge
 const addNew = (ids: Set<string>, id: string): boolean => !ids.has(id) && ids.add(id).size > 0
 
 /** The only allowed alias of the tool is the name of another tool, which has priority. */
-const aliasTaken = ({ id }: Tool): HiddenReason => ({
+const createAliasTakenReason = ({ id }: Tool): HiddenReason => ({
   kind: 'denied',
   stage: 'policy',
   reason: `the rules allow it only as ${id}, which is the name of another tool`,
 })
 
-const notAskedFor = (intent: string): HiddenReason => ({
+const createNotRequestedReason = (intent: string): HiddenReason => ({
   kind: 'unavailable',
   stage: 'deliberate',
   reason: `it is offered only when a message asks for it (${intent}), and this one does not`,
@@ -153,16 +158,16 @@ export function quarantinedTools(
   const names = new Map<string, string>()
   for (const { quarantined } of owners.values())
     for (const { tool, ...why } of quarantined) {
-      const seen = checkVisibility(tool, caller, rules)
-      const mayLearn = 'tool' in seen || seen.hidden.kind === 'unavailable'
-      hidden.set(tool.id, mayLearn ? { kind: 'quarantined', stage: 'upstream', ...why } : seen.hidden)
+      const visibility = checkVisibility(tool, caller, rules)
+      const mayLearn = 'tool' in visibility || visibility.hidden.kind === 'unavailable'
+      hidden.set(tool.id, mayLearn ? { kind: 'quarantined', stage: 'upstream', ...why } : visibility.hidden)
       for (const name of [tool.id, tool.name, tool.id.replace(/^mcp_/, '')]) names.set(name, tool.id)
     }
   return { hidden, names }
 }
 
 // Getters, because a definition may be bytes until it is first read.
-const readThrough: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
+const lazyMembers: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
   get description() {
     return this.tool.description
   },
@@ -173,7 +178,7 @@ const readThrough: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
 
 /** The entry of a tool that assembly did not change. */
 export const unchangedEntry = (tool: Tool, schema: SchemaStyle): ViewTool =>
-  Object.assign(Object.create(readThrough), { tool, schema })
+  Object.assign(Object.create(lazyMembers), { tool, schema })
 
 /**
  * Shorter names for tools whose names are too long for a client, by id: cut, with a hash of the id, so that they do not
@@ -191,10 +196,10 @@ export function shortNames(
   const used = new Set<string>()
   for (const [id, { name }] of tools) {
     if (name.length <= max) continue
-    let cut = distinctName(name, id, max)
-    for (let n = 2; isTaken(cut) || used.has(cut); n++) cut = distinctName(name, `${id} ${n}`, max)
-    used.add(cut)
-    short.set(id, cut)
+    let shortName = distinctName(name, id, max)
+    for (let n = 2; isTaken(shortName) || used.has(shortName); n++) shortName = distinctName(name, `${id} ${n}`, max)
+    used.add(shortName)
+    short.set(id, shortName)
   }
   return short
 }

@@ -13,7 +13,7 @@ export type SchemaStyle = 'portable' | 'strict' | 'as-is'
 
 /** Formats that strict providers accept. */
 const FORMATS = new Set(['date', 'date-time', 'time', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid'])
-/** Keywords beside a reference that do not narrow it. */
+/** Keywords that do not narrow a schema. Beside a reference, they can be merged into its target. */
 const NOTES = new Set(['title', 'description', 'default', 'examples', 'example', 'deprecated', 'readOnly', 'writeOnly'])
 const COMBINED = ['allOf', 'anyOf', 'oneOf'] as const
 /** A reference stays if resolving it would make the schema larger than this. */
@@ -25,7 +25,7 @@ const adaptedSchemas = { portable: new WeakMap<object, JsonSchema>(), strict: ne
 export function portableSchema(schema: JsonSchema, style: SchemaStyle = 'portable'): JsonSchema {
   if (style === 'as-is') return schema
   return getOrInsert(adaptedSchemas[style], schema, () => {
-    const plain = needsWork(schema) ? inlineRefs(schema) : schema
+    const plain = needsInlining(schema) ? inlineRefs(schema) : schema
     return style === 'strict' && hasAlternatives(plain) ? mergeAlternatives(plain) : plain
   })
 }
@@ -33,7 +33,7 @@ export function portableSchema(schema: JsonSchema, style: SchemaStyle = 'portabl
 /** Some providers reject a whole request because of one such schema. */
 export const hasAlternatives = (schema: JsonSchema): boolean => COMBINED.some((key) => Array.isArray(schema[key]))
 
-function needsWork(root: JsonSchema): boolean {
+function needsInlining(root: JsonSchema): boolean {
   for (const node of schemasIn(root)) {
     const { $ref: ref, format } = node
     if (typeof ref === 'string' || (typeof format === 'string' && !FORMATS.has(format)) || lacksItems(node)) return true
@@ -76,18 +76,18 @@ function inlineRefs(root: JsonSchema): JsonSchema {
   const remainingRefs = new Set<string>()
   let nodes = 0
 
-  const write = (node: unknown): unknown => {
+  const inline = (node: unknown): unknown => {
     if (!isSchema(node)) return node
     nodes++
     const { $ref: ref } = node
     const target = typeof ref === 'string' ? resolvePointer(root, ref) : undefined
     if (typeof ref === 'string' && target !== undefined && !circular.has(ref)) {
       const { $ref: _ref, ...rest } = node
-      const [written, beside] = [write(target), copy(rest)]
-      if (Object.keys(rest).length === 0 || !isSchema(written)) return written
-      return Object.entries(rest).every(([key, value]) => NOTES.has(key) || written[key] === value)
-        ? { ...written, ...beside }
-        : { ...beside, allOf: [written, ...(Array.isArray(beside['allOf']) ? beside['allOf'] : [])] }
+      const [inlined, siblings] = [inline(target), copy(rest)]
+      if (Object.keys(rest).length === 0 || !isSchema(inlined)) return inlined
+      return Object.entries(rest).every(([key, value]) => NOTES.has(key) || inlined[key] === value)
+        ? { ...inlined, ...siblings }
+        : { ...siblings, allOf: [inlined, ...(Array.isArray(siblings['allOf']) ? siblings['allOf'] : [])] }
     }
     if (typeof ref === 'string') remainingRefs.add(ref)
     return copy(node)
@@ -98,9 +98,9 @@ function inlineRefs(root: JsonSchema): JsonSchema {
     for (const [key, value] of Object.entries(node)) {
       if (key === 'format' && typeof value === 'string' && !FORMATS.has(value)) continue
       if (MAP_KEYWORDS.has(key) && isSchema(value))
-        next[key] = Object.fromEntries(Object.entries(value).map(([name, one]) => [name, write(one)]))
-      else if (LIST_KEYWORDS.has(key) && Array.isArray(value)) next[key] = value.map(write)
-      else next[key] = SCHEMA_KEYWORDS.has(key) ? write(value) : value
+        next[key] = Object.fromEntries(Object.entries(value).map(([name, one]) => [name, inline(one)]))
+      else if (LIST_KEYWORDS.has(key) && Array.isArray(value)) next[key] = value.map(inline)
+      else next[key] = SCHEMA_KEYWORDS.has(key) ? inline(value) : value
     }
     if (lacksItems(node)) next['items'] = {}
     return next
@@ -108,11 +108,11 @@ function inlineRefs(root: JsonSchema): JsonSchema {
 
   try {
     const { $defs, definitions, ...body } = root
-    const whole = write(body) as JsonSchema
+    const whole = inline(body) as JsonSchema
     const stores = { ...(isSchema($defs) && { $defs }), ...(isSchema(definitions) && { definitions }) }
     const used: Record<string, unknown> = {}
     for (const [key, store] of Object.entries(stores)) {
-      const names = neededOf(key, store, remainingRefs, write)
+      const names = findReferencedDefinitions(key, store, remainingRefs, inline)
       if (Object.keys(names).length > 0) used[key] = names
     }
     return { ...used, ...whole }
@@ -125,22 +125,22 @@ function inlineRefs(root: JsonSchema): JsonSchema {
 const TOO_LARGE = new Error('written out it would be too large')
 
 /** Definitions that are still referenced: recursive ones, and those with an anchor. */
-function neededOf(
+function findReferencedDefinitions(
   key: string,
   store: JsonSchema,
   remainingRefs: ReadonlySet<string>,
-  write: (node: unknown) => unknown,
+  inline: (node: unknown) => unknown,
 ): Record<string, unknown> {
   const names: Record<string, unknown> = {}
   for (let more = true; more; ) {
     more = false
     for (const [name, definition] of Object.entries(store)) {
       if (Object.hasOwn(names, name)) continue
-      const ref = `#/${key}/${escaped(name)}`
+      const ref = `#/${key}/${escapePointer(name)}`
       const anchored = isSchema(definition) && ('$anchor' in definition || '$dynamicAnchor' in definition)
       const isReferenced = [...remainingRefs].some((one) => one === ref || one.startsWith(`${ref}/`))
       if (!anchored && !isReferenced) continue
-      names[name] = write(definition)
+      names[name] = inline(definition)
       more = true
     }
   }
@@ -162,7 +162,7 @@ function circularRefs(root: JsonSchema): ReadonlySet<string> {
   return new Set(all.filter((ref) => reachableFrom(refsBehind(ref)).has(ref)))
 }
 
-const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
+const escapePointer = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /**
  * One object for all alternatives: it has all of their properties, and requires those that each of them requires. It

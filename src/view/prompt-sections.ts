@@ -9,7 +9,7 @@ export type PromptSections = (view: View) => readonly PromptSection[]
 /** Omits a section that throws or has the wrong shape, and logs it once. */
 export function createPromptSections(log: Log): PromptSections {
   const reported = new Set<string>()
-  const leaveOut = (module: string, error: string): [] => {
+  const skipSection = (module: string, error: string): [] => {
     const key = `${module}\n${error}`
     if (!reported.has(key)) log.warn('skipped the prompt section of a module', { module, error })
     reported.add(key)
@@ -24,10 +24,10 @@ export function createPromptSections(log: Log): PromptSections {
           if (section === undefined || section === null) return []
           const { priority, text } = section as Partial<PromptSection>
           if (typeof priority !== 'number' || !Number.isFinite(priority) || typeof text !== 'string')
-            return leaveOut(id, 'promptSection returns { priority: a number, text: a string }, or nothing')
+            return skipSection(id, 'promptSection returns { priority: a number, text: a string }, or nothing')
           return text.trim() === '' ? [] : [{ priority, text: text.trim() }]
         } catch (error) {
-          return leaveOut(id, messageOf(error))
+          return skipSection(id, messageOf(error))
         }
       })
       .sort((a, b) => a.priority - b.priority)

@@ -45,9 +45,9 @@ export function createRememberedExposures(
     of(view, caller) {
       // From the caller, because sessions share views.
       const { session, profile, principal, grants } = caller
-      const [all, key] = session === undefined ? [principals, principal] : [sessions, session]
+      const [entriesByOwner, key] = session === undefined ? [principals, principal] : [sessions, session]
       const variant = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`
-      const existing = all.get(key)?.get(variant)
+      const existing = entriesByOwner.get(key)?.get(variant)
       const settings = existing?.settings ?? settingsOf(profile)
       const decide = (counts: boolean): Exposure => decideExposure(view, settings, alwaysListed(caller), counts)
       const outgrown = existing && !existing.isFinal && existing.view.deref() !== view ? decide(false) : undefined
@@ -57,12 +57,12 @@ export function createRememberedExposures(
         existing.isFinal ||= isFinal
         return existing.exposure
       }
-      const whose = session === undefined ? 'client' : 'session'
-      const when = outgrown ? `when the tools of this ${whose} no longer fit` : `when this ${whose} first asked`
+      const scope = session === undefined ? 'client' : 'session'
+      const when = outgrown ? `when the tools of this ${scope} no longer fit` : `when this ${scope} first asked`
       const decided = outgrown ?? decide(true)
       const exposure = { ...decided, why: `decided ${when}: ${decided.why}` }
-      const variants = getOrInsert(all, key, () => new Map())
-      dropOldest(all, MAX_KEPT)
+      const variants = getOrInsert(entriesByOwner, key, () => new Map())
+      dropOldest(entriesByOwner, MAX_KEPT)
       const entry = { exposure, settings, isFinal: isFinal || isSearched(exposure.mode), view: new WeakRef(view) }
       variants.set(variant, entry)
       return exposure

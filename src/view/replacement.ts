@@ -16,23 +16,23 @@ export interface ViewDraft {
  * Hides tools that another visible tool replaces: by `replaces` in the configuration, or a module's tool by a server
  * that provides the same. Also hides tools of a profile's own server that have the name of another tool.
  * @param owners the owners that the caller sees
- * @param skipped called for each tool of a profile's own server that is hidden, with the reason
+ * @param onSkipped called for each tool of a profile's own server that is hidden, with the reason
  */
 export function applyReplacements(
-  making: ViewDraft,
+  draft: ViewDraft,
   owners: Iterable<Owner>,
-  { own }: ViewRules,
-  skipped: (tool: string, why: string) => void,
+  { ownServers: own }: ViewRules,
+  onSkipped: (tool: string, why: string) => void,
 ): void {
-  const { tools } = making
+  const { tools } = draft
   if (tools.some(({ tool }) => tool.replaces !== undefined))
-    for (const [id, by] of replacedBy(new Map(tools.map(({ tool }) => [ownId(tool), tool]))))
-      takeOut(making, id, `replaced by ${by}`)
-  const standIns = standInsOf(tools, owners)
-  if (standIns.size > 0)
+    for (const [id, by] of replacedBy(new Map(tools.map(({ tool }) => [catalogId(tool), tool]))))
+      hideTool(draft, id, `replaced by ${by}`)
+  const replacements = findReplacements(tools, owners)
+  if (replacements.size > 0)
     for (const { tool } of [...tools]) {
-      const by = tool.origin === 'module' && tool.provides !== undefined ? standIns.get(tool.provides) : undefined
-      if (by !== undefined) takeOut(making, ownId(tool), `${by} replaces it`)
+      const by = tool.origin === 'module' && tool.provides !== undefined ? replacements.get(tool.provides) : undefined
+      if (by !== undefined) hideTool(draft, catalogId(tool), `${by} replaces it`)
     }
   if (own === undefined || own.size === 0) return
   const providing = new Set([...owners].flatMap(({ id, provides }) => (provides === undefined ? [] : [id])))
@@ -43,15 +43,15 @@ export function applyReplacements(
     const other = names.get(actionOf(tool).toLowerCase())
     if (other === undefined) continue
     const why = `it has the same name as ${other}`
-    takeOut(making, ownId(tool), why)
-    skipped(tool.id, why)
+    hideTool(draft, catalogId(tool), why)
+    onSkipped(tool.id, why)
   }
 }
 
-/** Catalogue id, also if this caller knows the tool by an alias. */
-const ownId = (tool: Tool): string => (tool.itself ?? tool).id
+/** Id in the catalog, even if this caller knows the tool by an alias. */
+const catalogId = (tool: Tool): string => (tool.itself ?? tool).id
 
-function takeOut({ tools, byId, hidden }: ViewDraft, id: string, reason: string): void {
+function hideTool({ tools, byId, hidden }: ViewDraft, id: string, reason: string): void {
   const entry = byId.get(id)
   if (!entry) return
   byId.delete(id)
@@ -60,7 +60,7 @@ function takeOut({ tools, byId, hidden }: ViewDraft, id: string, reason: string)
 }
 
 /** The first visible tool of each server that provides something, by what it provides. */
-function standInsOf(tools: readonly ViewTool[], owners: Iterable<Owner>): ReadonlyMap<string, string> {
+function findReplacements(tools: readonly ViewTool[], owners: Iterable<Owner>): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   for (const { id, provides } of owners) {
     if (provides === undefined || found.has(provides)) continue

@@ -11,7 +11,7 @@ import type { ViewTool } from './view.ts'
 import type { HiddenReason } from './visibility.ts'
 
 /** Longer than any tool name, and than any alias that a model would write. */
-const LONGEST_NAME = 512
+const MAX_NAME = 512
 
 type UnavailableOwner = Pick<OwnerInfo, 'id' | 'state' | 'reason'>
 
@@ -51,7 +51,7 @@ export function createResolver(
   snapshot: Snapshot,
 ): (name: string) => Resolution {
   /** By id or by wire name, full or shortened. Ids have priority. */
-  const exact = (name: string): ViewTool | undefined =>
+  const findExact = (name: string): ViewTool | undefined =>
     byId.get(name) ?? byId.get(snapshot.byName.get(name)?.id ?? short.get(name) ?? '')
   // Computed on use: most names are exact, and ten thousand tools have many other names.
   const derived = once(() => derivedNames(tools))
@@ -62,7 +62,7 @@ export function createResolver(
       ),
   )
 
-  const unique = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined => {
+  const toResolution = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined => {
     if (!found || found.size === 0) return undefined
     const [only] = found
     if (found.size === 1 && only) return { kind: 'found', tool: only }
@@ -73,7 +73,7 @@ export function createResolver(
   const toUnknown = (name: string): Resolution => ({ kind: 'unknown', ...suggest(name, tools, owners) })
 
   /** The hidden tool with this name, if the caller may learn about it. */
-  function hiddenCalled(name: string): Resolution | undefined {
+  function findHidden(name: string): Resolution | undefined {
     const dotted = name.replace(FIRST_SEPARATOR, '.')
     const tool = snapshot.byId.get(name) ?? snapshot.byName.get(name) ?? snapshot.byId.get(dotted)
     const id = tool?.id ?? quarantined.get(name) ?? quarantined.get(dotted)
@@ -87,60 +87,67 @@ export function createResolver(
    */
   function byUnderscore(name: string): Resolution | undefined {
     const found = new Set<ViewTool>()
-    let meant: ReadonlySet<string> = new Set()
+    let meantOwners: ReadonlySet<string> = new Set()
     for (let at = name.indexOf('_'); at > 0; at = name.indexOf('_', at + 1)) {
       const head = snapshot.ownersNamed(name.slice(0, at).toLowerCase())
       const dotted = `${name.slice(0, at)}.${name.slice(at + 1)}`
-      const named = exact(dotted)
+      const named = findExact(dotted)
       if (named) found.add(named)
       if (head.size === 0) continue
-      meant = head
+      meantOwners = head
       for (const entry of derived().owned.get(dotted.toLowerCase()) ?? []) found.add(entry)
     }
     const [only] = found
-    return only && found.size === 1 && meant.size > 0 && !meant.has(only.tool.module) ? toUnknown(name) : unique(found)
+    return only && found.size === 1 && meantOwners.size > 0 && !meantOwners.has(only.tool.module)
+      ? toUnknown(name)
+      : toResolution(found)
   }
 
   return (raw) => {
     const name = raw.trim()
-    const direct = exact(name)
+    const direct = findExact(name)
     if (direct) return { kind: 'found', tool: direct }
-    const [, own] = OWN_MODULE.exec(name) ?? []
-    const isOurs = [...snapshot.ownersNamed('pegboard')].every((id) => id === 'pegboard')
-    const bundled = own === undefined || !isOurs ? undefined : ownModule(own.replace(FIRST_SEPARATOR, '.'), byId)
+    const [, bundledName] = OWN_MODULE.exec(name) ?? []
+    const isUnambiguous = [...snapshot.ownersNamed('pegboard')].every((id) => id === 'pegboard')
+    const bundled =
+      bundledName === undefined || !isUnambiguous
+        ? undefined
+        : findBundledTool(bundledName.replace(FIRST_SEPARATOR, '.'), byId)
     if (bundled) return { kind: 'found', tool: bundled }
-    const other = snapshot.byId.get(name) ?? snapshot.byName.get(name)
-    if (other && !byId.has(other.id) && hidden.has(other.id)) return hiddenCalled(name) ?? toUnknown(name)
+    const otherTool = snapshot.byId.get(name) ?? snapshot.byName.get(name)
+    if (otherTool && !byId.has(otherTool.id) && hidden.has(otherTool.id)) return findHidden(name) ?? toUnknown(name)
     // No tool has such a name: without the invisible characters it could mean another one. Trying every spelling of a long one
     // would be slow.
-    if (UNNAMEABLE.test(name) || name.length > LONGEST_NAME) return { kind: 'unknown', suggestions: [], sameModule: [] }
-    const unseen = /__|[.:/]/.test(name) ? findUnavailable(ownerNamed(name, owners)) : undefined
-    if (unseen?.isEmpty) return { kind: 'unknown', suggestions: [], sameModule: [], down: unseen.down }
+    if (UNNAMEABLE.test(name) || name.length > MAX_NAME) return { kind: 'unknown', suggestions: [], sameModule: [] }
+    const unavailable = /__|[.:/]/.test(name) ? findUnavailable(ownerNamed(name, owners)) : undefined
+    if (unavailable?.isEmpty) return { kind: 'unknown', suggestions: [], sameModule: [], down: unavailable.down }
     const clash = clashes().get(name.toLowerCase())
-    if (clash?.isAway) return hiddenCalled(name) ?? toUnknown(name)
-    const wanting = clash && unique(getClashingTools(clash, tools, byId))
-    if (wanting) return wanting
-    const meant = ownersMeant(name, snapshot)
-    const among = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined =>
-      unique(meant && found ? new Set([...found].filter(({ tool }) => meant.has(tool.module))) : found)
+    if (clash?.isAway) return findHidden(name) ?? toUnknown(name)
+    const contested = clash && toResolution(getClashingTools(clash, tools, byId))
+    if (contested) return contested
+    const meantOwners = findMeantOwners(name, snapshot)
+    const amongMeant = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined =>
+      toResolution(
+        meantOwners && found ? new Set([...found].filter(({ tool }) => meantOwners.has(tool.module))) : found,
+      )
     for (const separator of ['__', '::', ':', '/']) {
       const at = name.indexOf(separator)
       if (at <= 0) continue
       const dotted = `${name.slice(0, at)}.${name.slice(at + separator.length)}`
-      const found = exact(dotted)
+      const found = findExact(dotted)
       if (found) return { kind: 'found', tool: found }
-      const aliased = among(derived().aliases.get(dotted.toLowerCase()))
+      const aliased = amongMeant(derived().aliases.get(dotted.toLowerCase()))
       if (aliased) return aliased
     }
-    const aliased = among(derived().aliases.get(name.toLowerCase()))
+    const aliased = amongMeant(derived().aliases.get(name.toLowerCase()))
     if (aliased) return aliased
-    const found = byUnderscore(name) ?? hiddenCalled(name)
+    const found = byUnderscore(name) ?? findHidden(name)
     if (found) return found
     const flat = flatten(name)
     const visible = hiddenNames().has(flat)
       ? undefined
-      : (among(derived().actions.get(name.toLowerCase())) ?? among(derived().flat.get(flat)))
-    return visible ?? hiddenNamed(name, hidden, snapshot) ?? toUnknown(name)
+      : (amongMeant(derived().actions.get(name.toLowerCase())) ?? amongMeant(derived().flat.get(flat)))
+    return visible ?? findHiddenByBareName(name, hidden, snapshot) ?? toUnknown(name)
   }
 }
 
@@ -166,13 +173,13 @@ const FIRST_SEPARATOR = /__|::|[:/]/
 /** `pegboard.filesystem.read` is the bundled module's tool, even if a server is called `filesystem`. */
 const OWN_MODULE = /^pegboard(?:\.|__|::|:|\/)(.+)$/i
 
-function ownModule(id: string, byId: ReadonlyMap<string, ViewTool>): ViewTool | undefined {
+function findBundledTool(id: string, byId: ReadonlyMap<string, ViewTool>): ViewTool | undefined {
   const found = byId.get(`pegboard_${id}`) ?? byId.get(id)
   return found?.tool.origin === 'module' ? found : undefined
 }
 
 /** The owners that a name begins with; undefined if it begins with none. */
-function ownersMeant(name: string, { ownersNamed }: Snapshot): ReadonlySet<string> | undefined {
+function findMeantOwners(name: string, { ownersNamed }: Snapshot): ReadonlySet<string> | undefined {
   const folded = name.toLowerCase()
   const heads = [...folded.matchAll(SEPARATOR)].map(({ index }) => folded.slice(0, index))
   for (const head of heads.reverse()) {
@@ -235,18 +242,18 @@ function derivedNames(tools: readonly ViewTool[]): NameIndex {
   const spelled = new Map<string, Set<ViewTool>>()
   for (const named of actions.values())
     for (const entry of named) add(spelled, flatten(entry.tool.id.slice(entry.tool.module.length + 1)), entry)
-  for (const [name, also] of aliases) {
+  for (const [name, aliased] of aliases) {
     if (actions.has(name)) {
-      if ([...also].some((entry) => !actions.get(name)?.has(entry))) aliases.delete(name)
+      if ([...aliased].some((entry) => !actions.get(name)?.has(entry))) aliases.delete(name)
       continue
     }
-    for (const entry of spelled.get(flatten(name)) ?? []) also.add(entry)
+    for (const entry of spelled.get(flatten(name)) ?? []) aliased.add(entry)
   }
   return { owned, aliases, actions, flat }
 }
 
 /** The only hidden tool that has this name without its category. */
-function hiddenNamed(
+function findHiddenByBareName(
   name: string,
   hidden: ReadonlyMap<string, HiddenReason>,
   snapshot: Snapshot,
@@ -259,13 +266,13 @@ function hiddenNamed(
     if ([id.slice(tool.module.length + 1), ...tool.aliases].some((one) => one.toLowerCase() === lowerName))
       found.push([id, why])
   }
-  if (found.length === 0) return offByBareName(lowerName, hidden, snapshot)
+  if (found.length === 0) return findDisabledByBareName(lowerName, hidden, snapshot)
   const [only] = found
   return only && found.length === 1 ? { kind: 'hidden', id: only[0], hidden: only[1] } : undefined
 }
 
 /** Agents rely on some tools by their bare names. They learn that the module is disabled; by other names they do not. */
-function offByBareName(
+function findDisabledByBareName(
   name: string,
   hidden: ReadonlyMap<string, HiddenReason>,
   snapshot: Snapshot,

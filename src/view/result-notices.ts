@@ -19,7 +19,7 @@ const MAX_LINES = 20
 export function createResultNotices(log: Log, clock: Clock): ResultNotices {
   const read = async ({ id, notices }: Owner, caller: Caller, profile: Profile): Promise<readonly string[]> => {
     try {
-      return requireTexts(await waitAtMost(MAX_MS, Promise.resolve(notices?.(caller, profile)), fail, clock))
+      return requireTexts(await waitAtMost(MAX_MS, Promise.resolve(notices?.(caller, profile)), throwTooSlow, clock))
     } catch (error) {
       log.warn('skipped the notices of a module', { module: id, error: messageOf(error) })
       return []
@@ -31,12 +31,12 @@ export function createResultNotices(log: Log, clock: Clock): ResultNotices {
   }
 }
 
-function requireTexts(given: unknown): readonly string[] {
-  if (!Array.isArray(given) || !given.every((line) => typeof line === 'string'))
+function requireTexts(value: unknown): readonly string[] {
+  if (!Array.isArray(value) || !value.every((line) => typeof line === 'string'))
     throw new TypeError('notices returns a list of texts')
-  return given.slice(0, MAX_LINES).map((line: string) => line.slice(0, MAX_CHARS))
+  return value.slice(0, MAX_LINES).map((line: string) => line.slice(0, MAX_CHARS))
 }
 
-const fail = (): never => {
+const throwTooSlow = (): never => {
   throw new Error(`it took longer than ${MAX_MS} ms`)
 }

@@ -28,23 +28,25 @@ export function expandMacros(text: string, scope: MacroScope): string {
   return text.replaceAll(MACRO, (_whole, name: string) => {
     const kind = Object.hasOwn(KINDS, name) ? KINDS[name] : undefined
     if (kind) return formatTools(findProviders(kind.provides, scope)) ?? kind.otherwise
-    return toolCalled(name, scope)?.name ?? `a tool for ${name.replaceAll('_', ' ')}, if you have one`
+    return findTool(name, scope)?.name ?? `a tool for ${name.replaceAll('_', ' ')}, if you have one`
   })
 }
 
 function findProviders(provides: string, { tools, owners }: MacroScope): readonly Tool[] {
   const servers = new Set(owners.filter((owner) => owner.provides === provides).map(({ id }) => id))
-  const own = tools.filter(({ tool }) => servers.has(tool.module))
-  return (own.length > 0 ? own : tools.filter(({ tool }) => tool.provides === provides)).map(({ tool }) => tool)
+  const ofServers = tools.filter(({ tool }) => servers.has(tool.module))
+  return (ofServers.length > 0 ? ofServers : tools.filter(({ tool }) => tool.provides === provides)).map(
+    ({ tool }) => tool,
+  )
 }
 
 /** Wire names have priority, then action names, then aliases. */
-function toolCalled(name: string, { tools }: MacroScope): Tool | undefined {
-  const called = (test: (tool: Tool) => boolean): Tool | undefined => tools.find(({ tool }) => test(tool))?.tool
+function findTool(name: string, { tools }: MacroScope): Tool | undefined {
+  const find = (test: (tool: Tool) => boolean): Tool | undefined => tools.find(({ tool }) => test(tool))?.tool
   return (
-    called((tool) => tool.name === name) ??
-    called(({ id, module }) => id.slice(module.length + 1) === name) ??
-    called(({ aliases }) => aliases.includes(name))
+    find((tool) => tool.name === name) ??
+    find(({ id, module }) => id.slice(module.length + 1) === name) ??
+    find(({ aliases }) => aliases.includes(name))
   )
 }
 

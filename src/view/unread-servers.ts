@@ -8,4 +8,4 @@ export const unreadServers = ({ owners }: View): string[] =>
     .filter(({ tools, quarantined }) => tools.length + quarantined.length === 0)
     .map(({ id }) => id)
 
-export const shownServers = (ids: readonly string[]): string => joinNames(ids, 5)
+export const joinServerIds = (ids: readonly string[]): string => joinNames(ids, 5)

@@ -10,7 +10,7 @@ export interface ViewRules {
   readonly policy: Policy
   readonly schema: SchemaStyle
   /** Owner ids of the servers that belong to this profile. */
-  readonly own?: ReadonlySet<string>
+  readonly ownServers?: ReadonlySet<string>
   readonly exposure: ExposureSettings
   /** Deliberate mode; default only for users who want it. */
   readonly deliberate?: DeliberateSettings

@@ -51,7 +51,7 @@ export interface View {
    * An internal tool, which a module may call for this caller.
    * @param id of the tool; `mcp_` and `api_` may be omitted
    */
-  inner(id: string): ViewTool | undefined
+  findInternal(id: string): ViewTool | undefined
   /** Number of visible tools of an owner. */
   count(owner: string): number
   /** Number of visible tools. Does not create lazy tools. */
@@ -71,7 +71,7 @@ export interface ViewInput extends Pick<MergeScope, 'caller' | 'rules' | 'offere
 /** Builds a view. Each part is computed on first access. */
 export function buildView({ snapshot, caller, rules, limits, offered, warn }: ViewInput): View {
   const { policy, profile } = rules
-  const fitting: ListingLimits = {
+  const listingLimits: ListingLimits = {
     schema: styleFor(limits, rules.schema),
     maxNameLength: limits.maxNameLength,
     isTaken: (name) => snapshot.byName.has(name),
@@ -80,13 +80,15 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
   const owners = once(() =>
     [...snapshot.owners.values()].filter(({ id, internal }) => internal !== true && policy.allowsOwner(id, caller)),
   )
-  const scope = once((): MergeScope => ({ caller, rules, owners: owners(), offered, fitting, warn }))
+  const scope = once(
+    (): MergeScope => ({ caller, rules, owners: owners(), offered, listingLimits: listingLimits, warn }),
+  )
   const merged = once(() => mergeTools(snapshot.tools, scope()))
   const quarantined = once(() => quarantinedTools(snapshot, caller, rules))
   const hidden = once(() => new Map([...merged().hidden, ...quarantined().hidden]))
-  const counted = once(() => countTools(scope(), merged, (id) => quarantined().hidden.get(id)))
+  const totals = once(() => countTools(scope(), merged, (id) => quarantined().hidden.get(id)))
   const resolver = once(() =>
-    createResolver({ ...merged(), hidden: hidden() }, quarantined().names, counted().owners, snapshot),
+    createResolver({ ...merged(), hidden: hidden() }, quarantined().names, totals().owners, snapshot),
   )
   const noticing = once(() =>
     owners().filter(
@@ -110,25 +112,25 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
       return hidden()
     },
     get owners() {
-      return counted().owners
+      return totals().owners
     },
     get noticing() {
       return noticing()
     },
     get size() {
-      return counted().size
+      return totals().size
     },
     tokens: (enough = Number.POSITIVE_INFINITY, each = 0) => {
-      const { lazyTokens, size, lazySize, otherTokens } = counted()
+      const { lazyTokens, size, lazySize, otherTokens } = totals()
       return lazyTokens + (lazyTokens > enough ? (size - lazySize) * each : otherTokens())
     },
-    count: (owner) => counted().counts.get(owner) ?? 0,
+    count: (owner) => totals().counts.get(owner) ?? 0,
     resolve: (name) => resolver()(name),
-    inner(id) {
+    findInternal(id) {
       const tool = [id, `mcp_${id}`, `api_${id}`].map((one) => snapshot.byId.get(one)).find((one) => one !== undefined)
       if (!tool?.internal) return undefined
-      const seen = checkVisibility(Object.create(tool, { internal: { value: undefined } }) as Tool, caller, rules)
-      return 'tool' in seen ? unchangedEntry(seen.tool, fitting.schema) : undefined
+      const visibility = checkVisibility(Object.create(tool, { internal: { value: undefined } }) as Tool, caller, rules)
+      return 'tool' in visibility ? unchangedEntry(visibility.tool, listingLimits.schema) : undefined
     },
   }
 }
@@ -152,16 +154,16 @@ function countTools(
   quarantineReason: (id: string) => HiddenReason | undefined,
 ): ToolTotals {
   const { caller, rules, owners } = scope
-  const together = new Map(owners.map((owner) => [owner, checkLazyTools(owner, caller, rules)]))
-  const others = owners.filter((owner) => together.get(owner) === 'each')
-  const toolsOfOthers = (): readonly Tool[] => others.flatMap(({ tools }) => tools)
+  const lazyDecisions = new Map(owners.map((owner) => [owner, checkLazyTools(owner, caller, rules)]))
+  const otherOwners = owners.filter((owner) => lazyDecisions.get(owner) === 'each')
+  const toolsOfOthers = (): readonly Tool[] => otherOwners.flatMap(({ tools }) => tools)
   const nameOf = (id: string): string | undefined => merged().byId.get(id)?.tool.name
-  const visible = others.length === owners.length ? merged() : mergeTools(toolsOfOthers(), scope, nameOf)
+  const visible = otherOwners.length === owners.length ? merged() : mergeTools(toolsOfOthers(), scope, nameOf)
   const counts = new Map<string, number>()
   for (const { tool } of visible.tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
   let lazyTokens = 0
   let lazySize = 0
-  for (const [{ id, lazyTools }, decision] of together) {
+  for (const [{ id, lazyTools }, decision] of lazyDecisions) {
     if (decision !== 'all' || !lazyTools || lazyTools.count === 0) continue
     counts.set(id, lazyTools.count)
     lazyTokens += lazyTools.tokens
@@ -176,7 +178,8 @@ function countTools(
     counts,
     size: [...counts.values()].reduce((sum, count) => sum + count, 0),
     owners: owners.filter(
-      (owner) => counts.has(owner.id) || (hasMore(owner) && (together.get(owner) !== 'each' || !isDenied(owner))),
+      (owner) =>
+        counts.has(owner.id) || (hasOtherContents(owner) && (lazyDecisions.get(owner) !== 'each' || !isDenied(owner))),
     ),
     lazySize,
     lazyTokens,
@@ -184,6 +187,6 @@ function countTools(
   }
 }
 
-const hasMore = (owner: Owner): boolean =>
+const hasOtherContents = (owner: Owner): boolean =>
   owner.resources.length + owner.templates.length + owner.prompts.length + owner.quarantined.length > 0 ||
   (owner.origin === 'upstream' && owner.state !== 'ready')

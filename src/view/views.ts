@@ -12,7 +12,7 @@ import type { RulesOf, ViewRules } from './view-rules.ts'
 export interface Views {
   viewFor(caller: Caller): View
   /** Records that a tool with this intent ran for the caller. */
-  used(caller: Caller, intent: string): void
+  recordIntent(caller: Caller, intent: string): void
   /** Merges the tools of the first current view ahead of its first search. On stdio that is the view of the client. */
   warm(): void
 }
@@ -90,7 +90,7 @@ export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }
       if (offered === undefined) byCaller.set(caller, view)
       return view
     },
-    used: (caller, intent) => deliberate.used(caller, intent),
+    recordIntent: (caller, intent) => deliberate.recordUse(caller, intent),
     warm() {
       if (catalog.snapshot().version === version) void views.values().next().value?.byId
     },

@@ -64,7 +64,7 @@ export function createHiddenError({
 }
 
 const CORRECT = 'The operator must correct'
-/** States of a server that only a person can change, with the error codes that its calls have, too. */
+/** Reasons why a server is not connected that only a person can resolve. Calls of its tools fail with these error codes. */
 const ONLY_A_PERSON: ReadonlyArray<readonly [reason: RegExp, code: ErrorCode, hint?: string]> = [
   [/^it requires (?:a login|authorization|a token)/, 'E_AUTH_REQUIRED'],
   [/^it rejects the value of/, 'E_AUTH_REQUIRED', `${CORRECT} this key.`],
@@ -104,7 +104,7 @@ export function createUnavailableError(
   )
 }
 
-/** The tool, under the alias that the policy allows if it allows no other name; or why the caller does not see it. */
+/** The tool, or why the caller does not see it. If the policy allows only an alias of the tool, the tool has this name. */
 export type Visibility = { readonly tool: Tool } | { readonly hidden: HiddenReason }
 
 /**
@@ -152,7 +152,11 @@ export function checkVisibility(tool: Tool, caller: Caller, { policy, profile }:
  * `each`: they may differ, or the tools are not lazy, so each one must be checked. Lazy tools are never internal and
  * have no needs and no switch of a module.
  */
-export function checkLazyTools(owner: Owner, caller: Caller, { policy, own }: ViewRules): 'all' | 'none' | 'each' {
+export function checkLazyTools(
+  owner: Owner,
+  caller: Caller,
+  { policy, ownServers: own }: ViewRules,
+): 'all' | 'none' | 'each' {
   const { id, lazyTools, provides } = owner
   // These can replace other tools, or be replaced because of their names.
   const isCompared = provides !== undefined || own?.has(id) === true
@@ -210,13 +214,14 @@ export function findUnmetNeed({ needs }: Tool, caller: Caller, profile: Profile)
     return { stage: 'provider', reason: `it is for ${providers.join(', ')} only` }
   if (notProviders?.includes(provider)) return { stage: 'provider', reason: `it is not for ${provider}` }
   const { capabilities } = model
-  const lacking = capabilities && needs.capabilities?.find((one) => !capabilities.includes(one))
-  if (lacking) return { stage: 'capabilities', reason: `the model lacks ${lacking}` }
-  const off = needs.flags?.find((flag) => !(Object.hasOwn(flags, flag) && flags[flag]))
-  if (off) return { stage: 'flags', reason: `the flag ${off} is off (profiles.${profile.id}.flags.${off})` }
-  const denied = needs.permissions?.find(
+  const missingCapability = capabilities && needs.capabilities?.find((one) => !capabilities.includes(one))
+  if (missingCapability) return { stage: 'capabilities', reason: `the model lacks ${missingCapability}` }
+  const disabledFlag = needs.flags?.find((flag) => !(Object.hasOwn(flags, flag) && flags[flag]))
+  if (disabledFlag)
+    return { stage: 'flags', reason: `the flag ${disabledFlag} is off (profiles.${profile.id}.flags.${disabledFlag})` }
+  const missingPermission = needs.permissions?.find(
     (permission) => !caller.roles.includes(permission) && !profile.permissions.includes(permission),
   )
-  if (denied) return { stage: 'permissions', reason: `it needs the permission ${denied}` }
+  if (missingPermission) return { stage: 'permissions', reason: `it needs the permission ${missingPermission}` }
   return undefined
 }

@@ -217,7 +217,7 @@ describe('servers of profiles', () => {
     const rules = rulesFor({ profiles: { a: { mcpServers: { 'My Fetcher (v2)': server } }, b: {} } })
     const sees = (profile: string) => rules.of(profile).policy.allowsOwner('mcp_my_fetcher_v2')
     expect([sees('a'), sees('b'), sees('default')]).toEqual([true, false, false])
-    expect(rules.of('a').own).toEqual(new Set(['mcp_my_fetcher_v2']))
+    expect(rules.of('a').ownServers).toEqual(new Set(['mcp_my_fetcher_v2']))
   })
 
   it.each(['http://example.com/mcp', 'https://127.0.0.1/mcp', 'https://10.0.0.8/mcp', 'https://localhost/mcp'])(

@@ -180,7 +180,7 @@ describe('a scheme belongs to the first server that uses it', () => {
       ...owner(id, uris, templates),
       endpoints: {
         firstSeenAt: (name) => (names.includes(name) ? since : undefined),
-        holds: () => names,
+        listUris: () => names,
         request: () => Promise.reject(new Error('not asked')),
       },
     }

@@ -28,7 +28,7 @@ describe('resources of a module', () => {
   it('are the results of its tools', async () => {
     const found = await bench({ 'shelf.mjs': withResources(`{ 'shelf://all': ${book} }`) })
     expect((await found.loader.start()).failed).toEqual([])
-    expect(found.catalog.snapshot().owners.get('shelf')?.readings).toEqual([
+    expect(found.catalog.snapshot().owners.get('shelf')?.toolResources).toEqual([
       {
         uri: 'shelf://all',
         entry: { uri: 'shelf://all', name: 'all', description: 'All there is.', mimeType: 'application/json' },

@@ -56,7 +56,7 @@ describe('tools with an intent', () => {
     names('draw a cat')
     for (const message of ['hm', 'well', 'so']) {
       expect(names(message), message).toEqual(['image'])
-      views.used({ ...localCaller, turn: { message } }, 'image')
+      views.recordIntent({ ...localCaller, turn: { message } }, 'image')
     }
     expect([names('yes'), names('no')]).toEqual([['image'], []])
   })

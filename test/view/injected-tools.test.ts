@@ -29,10 +29,10 @@ it('expire after half an hour, with their session, and when a new answer begins'
   expect([injected.of(session), clock.waiting]).toEqual([[], 0])
   const turn = (generation: string): Caller => ({ ...session, turn: { generation } })
   injected.add(turn('g1'), ['a.x'])
-  injected.note(turn('g1'))
-  injected.note(session)
+  injected.clearIfNewAnswer(turn('g1'))
+  injected.clearIfNewAnswer(session)
   expect(injected.of(session)).toEqual(['a.x'])
-  injected.note(turn('g2'))
+  injected.clearIfNewAnswer(turn('g2'))
   expect(injected.of(session)).toEqual([])
 })
 

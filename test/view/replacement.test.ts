@@ -29,7 +29,7 @@ function profiles(info: Partial<OwnerInfo>, tools: readonly Tool[], later = fals
   set(tools)
   const rules = (id: string): ViewRules => ({
     ...sameRules(createPolicy(id === 'a' ? {} : { hasOwner: (owner) => owner !== 'mcp_far' }))(id),
-    own: new Set(id === 'a' ? ['mcp_far'] : []),
+    ownServers: new Set(id === 'a' ? ['mcp_far'] : []),
   })
   const views = createViews({ catalog, rulesOf: rules, log: createLog((line) => logged.push(line), 'warn') })
   const view = (profile: string) => views.viewFor({ ...localCaller, profile })
