@@ -60,14 +60,14 @@ export async function reportAliases(
 
 /** Where the aliases of a tool of a server or an API are configured. */
 function aliasPath(config: Config, tool: Tool | undefined): EditPath | undefined {
-  const [own] = tool?.ownNames ?? []
-  if (!tool || own === undefined) return undefined
+  const [ownName] = tool?.ownNames ?? []
+  if (!tool || ownName === undefined) return undefined
   const [, kind, id = ''] = /^(mcp|api)_(.+)$/.exec(tool.module) ?? []
-  if (kind === 'api' && Object.hasOwn(config.openapi, id)) return ['openapi', id, 'tools', own, 'alias']
+  if (kind === 'api' && Object.hasOwn(config.openapi, id)) return ['openapi', id, 'tools', ownName, 'alias']
   const server = kind === 'mcp' && Object.hasOwn(config.servers, id) ? config.servers[id] : undefined
   const suffix = `.${id}`
   if (!server?.where.endsWith(suffix)) return undefined
-  return [...server.where.slice(0, -suffix.length).split('.'), id, 'tools', own, 'alias']
+  return [...server.where.slice(0, -suffix.length).split('.'), id, 'tools', ownName, 'alias']
 }
 
 export interface AliasEdit {
@@ -75,7 +75,7 @@ export interface AliasEdit {
   readonly edit?: FileEdit
   readonly placed: readonly PlacedProposal[]
   /** Proposals whose server is not in this file. */
-  readonly left: readonly PlacedProposal[]
+  readonly unplaced: readonly PlacedProposal[]
 }
 
 /**
@@ -89,42 +89,42 @@ export async function editAliases(
   proposals: readonly PlacedProposal[],
 ): Promise<AliasEdit> {
   const { file } = config
-  const before = file === undefined ? undefined : await readForEdit(file)
-  if (file === undefined || before === undefined) return { placed: [], left: proposals }
+  const text = file === undefined ? undefined : await readForEdit(file)
+  if (file === undefined || text === undefined) return { placed: [], unplaced: proposals }
   const { byId } = app.view(caller)
-  const written = parseForEdit(before)
+  const parsed = parseForEdit(text)
   const aliases = new Map<string, { readonly path: EditPath; readonly names: string[] }>()
   const placed: PlacedProposal[] = []
-  const left: PlacedProposal[] = []
+  const unplaced: PlacedProposal[] = []
   for (const proposal of proposals) {
     const path = aliasPath(config, byId.get(proposal.tool)?.tool)
-    if (!path || !canHoldAlias(written, path)) {
-      left.push(proposal)
+    if (!path || !canHoldAlias(parsed, path)) {
+      unplaced.push(proposal)
       continue
     }
-    const entry = aliases.get(proposal.tool) ?? { path, names: listAt(written, path) }
+    const entry = aliases.get(proposal.tool) ?? { path, names: listAt(parsed, path) }
     entry.names.push(proposal.alias)
     aliases.set(proposal.tool, entry)
     placed.push(proposal)
   }
-  if (placed.length === 0) return { placed, left }
+  if (placed.length === 0) return { placed, unplaced }
   const changes = [...aliases.values()].map(({ path, names }): Change => ({ path, value: [...new Set(names)] }))
-  return { edit: { path: file, before, after: editJson(before, changes) }, placed, left }
+  return { edit: { path: file, before: text, after: editJson(text, changes) }, placed, unplaced }
 }
 
 /** Whether the file has the entry of the server or API, and nothing else where its tools are configured. */
 function canHoldAlias(written: unknown, [section = '', id = '', ...rest]: EditPath): boolean {
-  const entry = isRecord(written) ? at(at(written, section), id) : undefined
+  const entry = isRecord(written) ? memberOf(memberOf(written, section), id) : undefined
   if (!isRecord(entry)) return false
-  const tools = at(entry, rest[0] ?? '')
-  const tool = at(tools, rest[1] ?? '')
+  const tools = memberOf(entry, rest[0] ?? '')
+  const tool = memberOf(tools, rest[1] ?? '')
   return (tools === undefined || isRecord(tools)) && (tool === undefined || isRecord(tool))
 }
 
-const at = (value: unknown, key: string | number): unknown =>
+const memberOf = (value: unknown, key: string | number): unknown =>
   isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined
 
 function listAt(written: unknown, path: EditPath): string[] {
-  const value = path.reduce(at, written)
+  const value = path.reduce(memberOf, written)
   return (Array.isArray(value) ? value : [value]).filter((one) => typeof one === 'string')
 }

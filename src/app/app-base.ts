@@ -23,7 +23,7 @@ export interface AppBase {
   view(caller: Caller): View
   readonly log: Log
   readonly env: Environment
-  readonly own: Package
+  readonly packageInfo: Package
   readonly table: () => EmbeddingTable
   readonly secrets: SecretGuard
   readonly observer: Observer | undefined

@@ -22,7 +22,7 @@ export type AppModules = ReturnType<typeof createAppModules>
 
 /** The modules of this configuration, and how far they are loaded. */
 export function createAppModules(options: AppModulesOptions) {
-  const { config, settings, catalog, log, own } = options
+  const { config, settings, catalog, log, packageInfo: own } = options
   const { clock } = options.state
   const { dirs, modulesDir, file } = config
   const loadedFiles = createFileStore<string>(join(dirs.cache, 'modules'))

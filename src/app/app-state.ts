@@ -20,7 +20,7 @@ export interface AppState {
   open(): Promise<void>
 }
 
-export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, machine: Clock, log: Log): AppState {
+export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, localClock: Clock, log: Log): AppState {
   const tokenLog = log.scoped('tokens')
   const withTokens = (shared: SharedState, tokens: TokenStore, clock: Clock): AppState => ({
     clock,
@@ -33,7 +33,7 @@ export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, 
     },
   })
   if (state.url !== undefined) {
-    const clock = createCommonClock(machine)
+    const clock = createCommonClock(localClock)
     const shared = createRedisState(state.url, state.prefix, clock, log.scoped('state'))
     return withTokens(shared, createSharedTokenStore(shared, clock, tokenLog), clock)
   }
@@ -43,10 +43,10 @@ export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, 
       key: join(dirs.state, 'state.key'),
       ...(state.exclusive ? { lock: join(dirs.state, 'alone.db') } : {}),
     },
-    machine,
+    localClock,
     log,
   )
-  return withTokens(shared, createFileTokenStore(join(dirs.state, 'tokens'), machine, tokenLog), machine)
+  return withTokens(shared, createFileTokenStore(join(dirs.state, 'tokens'), localClock, tokenLog), localClock)
 }
 
 /** Opens the state for a command. It ignores `state.exclusive`, because a server may run. @throws PegboardError E_STATE */

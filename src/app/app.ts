@@ -115,7 +115,7 @@ export interface App extends MetaHost {
   unmatchedConstraints(): readonly { readonly owner: string; readonly action: string }[]
   /**
    * Rules of the policy that match no tool, or name one tool and match several. Omits rules that may concern a server whose tools are not known yet.
-   * @param also with `off` also rules about modules and servers that are switched off
+   * @param also `off` includes rules about modules and servers that are switched off
    */
   unmatchedRules(also?: 'off'): readonly UnmatchedRule[]
   /** Configured modules of which a caller sees no tool, and why, as sentences. */
@@ -173,7 +173,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const { log = silentLog, env = {}, table = embeddedTable } = options
   const encoder = options.table ? undefined : includedEncoderFiles()
   const { dirs } = config
-  const own = ownPackage()
+  const packageInfo = ownPackage()
   const settings = createLiveSettings(config)
   const current = (): Config => settings.config
   const state = createAppState(config, options.clock ?? systemClock, log)
@@ -192,11 +192,11 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       log.warn('cannot store or read who has which name', { error: messageOf(error) }),
     ),
   )
-  const claimNames = (): void => catalog.claim(claimedNames(current(), [own.modules, current().modulesDir]))
+  const claimNames = (): void => catalog.claim(claimedNames(current(), [packageInfo.modules, current().modulesDir]))
   claimNames()
   const views = createViews({ catalog, rulesOf: settings.rulesOf, limitsOf: settings.limitsOf, log })
   const view = (caller: Caller): View => views.viewFor(caller)
-  const ownFiles = createOwnFiles(current, env, own.root)
+  const ownFiles = createOwnFiles(current, env, packageInfo.root)
   const secrets = createSecretGuard({ env, config: current, view, onLearned: options.onSecrets })
   const { inspections } = secrets
   const audit = config.audit.enabled
@@ -215,7 +215,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         hide: inspections.hide,
       })
     : undefined
-  const telemetry = createTelemetry({ config, env, version: own.version, log: log.scoped('telemetry') })
+  const telemetry = createTelemetry({ config, env, version: packageInfo.version, log: log.scoped('telemetry') })
   const observer = telemetry?.observer
   const counting = config.telemetry.tokens
   const receipts =
@@ -224,10 +224,23 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       : createReceipts({
           clock,
           log: log.scoped('usage'),
-          counter: counting === 'o200k' ? createTokenCounter(own.tokenThread) : undefined,
+          counter: counting === 'o200k' ? createTokenCounter(packageInfo.tokenThread) : undefined,
         })
 
-  const base: AppBase = { config, settings, state, catalog, views, view, log, env, own, table, secrets, observer }
+  const base: AppBase = {
+    config,
+    settings,
+    state,
+    catalog,
+    views,
+    view,
+    log,
+    env,
+    packageInfo,
+    table,
+    secrets,
+    observer,
+  }
   const recording = createAppRecording(options, { clock, log, hide: secrets.hide })
   const remote = createRemoteSources({
     ...base,
@@ -286,7 +299,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   // --- life cycle
 
   /** The parts that `start` and `warm` have started, in the order to stop them. */
-  const watches: Array<() => void> = []
+  const stopFunctions: Array<() => void> = []
   let isWarm = false
 
   const app: App = {
@@ -306,7 +319,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         config: current,
         clock,
         log: log.scoped('page'),
-        version: own.version,
+        version: packageInfo.version,
         setupDir: options.setupDir ?? dirs.state,
         calls,
         recent,
@@ -339,9 +352,9 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     idleModules: problems.idleModules,
     open: state.open,
     async start() {
-      watches.push(warnOfClashes(catalog, log, clock))
+      stopFunctions.push(warnOfClashes(catalog, log, clock))
       pinFolders(foldersOf(current()))
-      watches.push(protectOwnFiles(ownFiles))
+      stopFunctions.push(protectOwnFiles(ownFiles))
       try {
         removeUnfinishedWrites(join(dirs.state, 'unfinished'))
       } catch (error) {
@@ -372,7 +385,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     warm() {
       upstreams.begin()
       if (!isWarm)
-        watches.push(
+        stopFunctions.push(
           warnWhenQuiet({
             catalog,
             clock,
@@ -412,7 +425,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       await deferred.leave()
       await shared.close()
       server.close()
-      for (const stop of watches.splice(0)) stop()
+      for (const stop of stopFunctions.splice(0)) stop()
       runtime.results.close()
       const parts = [
         upstreams.stop().then(recording.close),

@@ -72,7 +72,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     log.warn('cannot store or read the search index', { error: messageOf(error) }),
   )
   // Vectors of the bundled tools, which a new installation need not compute.
-  const shipped = options.encoder && createBytesStore(dirname(options.encoder.model))
+  const includedVectors = options.encoder && createBytesStore(dirname(options.encoder.model))
   let lossReported = false
   const places = {
     cacheDir: dirs.cache,
@@ -83,7 +83,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     queryTimeoutMs: settings.embedderOptions.queryTimeoutMs,
     log,
     clock,
-    store: { save: store.save, load: async (name) => (await store.load(name)) ?? shipped?.load(name) },
+    store: { save: store.save, load: async (name) => (await store.load(name)) ?? includedVectors?.load(name) },
     ...(options.onModelProgress && { onProgress: options.onModelProgress }),
     onChange({ state }) {
       if (state !== 'unavailable' || lossReported) return
@@ -160,11 +160,12 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
       const isSure = best && best.query === undefined && !found.unanswered && best.score >= MIN_CONFIDENT_SCORE
       const tool = isSure ? byId.get(best.id)?.tool : undefined
       const unlisted = tool && ofOwner(tool.module).filter(({ id }) => !found.hits.some((hit) => hit.id === id))
-      const together = tool && unlisted && usedWith(tool, unlisted, atlas(), options.around(caller.principal, tool.id))
-      const answer = together ? { ...found, usedWith: together } : found
-      const first = options.first(caller)
-      if (first.length === 0) return answer
-      const isFirst = ({ id }: { readonly id: string }): boolean => first.includes(id)
+      const usedTogether =
+        tool && unlisted && usedWith(tool, unlisted, atlas(), options.around(caller.principal, tool.id))
+      const answer = usedTogether ? { ...found, usedWith: usedTogether } : found
+      const firstIds = options.first(caller)
+      if (firstIds.length === 0) return answer
+      const isFirst = ({ id }: { readonly id: string }): boolean => firstIds.includes(id)
       return { ...answer, hits: [...answer.hits.filter(isFirst), ...answer.hits.filter((hit) => !isFirst(hit))] }
     },
     categoryLine: (owner, view) =>

@@ -11,8 +11,8 @@ const keyOf = (text: string): string => hash('sha256', text).slice(0, 32)
  * for different servers.
  * @param configuration identifies the configuration
  */
-export function claimStore(state: string, configuration: string, failed: (error: unknown) => void): ClaimStore {
-  const files = createFileStore<unknown>(join(state, 'resources', keyOf(configuration)), failed)
+export function claimStore(state: string, configuration: string, onError: (error: unknown) => void): ClaimStore {
+  const files = createFileStore<unknown>(join(state, 'resources', keyOf(configuration)), onError)
   return {
     get: (server) => files.get(keyOf(server)),
     set: (server, since) => files.set(keyOf(server), since),
@@ -20,8 +20,8 @@ export function claimStore(state: string, configuration: string, failed: (error:
 }
 
 /** Stores who has the names that several servers could have, in one file for each configuration. */
-export function nameHolderStore(state: string, configuration: string, failed: (error: unknown) => void): HolderStore {
-  const files = createFileStore<unknown>(join(state, 'names'), failed)
+export function nameHolderStore(state: string, configuration: string, onError: (error: unknown) => void): HolderStore {
+  const files = createFileStore<unknown>(join(state, 'names'), onError)
   const key = keyOf(configuration)
   return {
     get: () => files.get(key),

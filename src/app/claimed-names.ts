@@ -19,12 +19,12 @@ export function claimedNames(config: Config, folders: readonly (string | undefin
     for (const name of [id, module, module.slice('mcp_'.length), config.servers[id]?.prefix ?? '']) claim(name, module)
   for (const { id } of config.skipped) claim(id, `mcp_${id.toLowerCase()}`)
   // `pegboard.hello.say_hello` is a bundled module's tool, unless a server is called `pegboard`.
-  if (!names.has(OURS)) claim(OURS, OURS)
+  if (!names.has(OWN_NAME)) claim(OWN_NAME, OWN_NAME)
   for (const id of Object.keys(config.openapi)) for (const name of [id, `api_${id}`]) claim(name, `api_${id}`)
   return names
 }
 
-const OURS = 'pegboard'
+const OWN_NAME = 'pegboard'
 
 /** File names, which are the names of modules nearly always. Helpers begin with `_`. */
 function modulesIn(folder: string | undefined): string[] {

@@ -33,7 +33,7 @@ function settingOf<T>(tools: Readonly<Record<string, T>>, id: string): T | undef
   return key === undefined ? undefined : tools[key]
 }
 
-/** How long clients are told that the state was damaged and planned work is lost. */
+/** How long lists of planned work have a note that the state was damaged. */
 const LOSS_NOTICE_MS = 7 * 24 * 60 * 60_000
 
 /** What clients see: the tools that are listed, the meta-tools, and search. */
@@ -49,11 +49,11 @@ export function createClientTools(options: ClientToolsOptions) {
     (caller) => surface.alwaysListed(caller),
     () => !modules.isLoaded,
   )
-  const order = createCallOrder(clock)
+  const callOrder = createCallOrder(clock)
   const search = createCatalogSearch({
     ...options,
     usage: (principal) => calls.usage.of(principal),
-    around: order.around,
+    around: callOrder.around,
     first: injected.of,
     llm: provider.llm,
     arriving: () => remote.upstreams.arriving,
@@ -98,7 +98,7 @@ export function createClientTools(options: ClientToolsOptions) {
     knownNeed: search.knownNeed,
     call(request) {
       const tool = toolOf(request.caller, request.name)?.id
-      if (tool !== undefined) order.add(request.caller, tool)
+      if (tool !== undefined) callOrder.add(request.caller, tool)
       if (tool !== undefined) misses?.called(request.caller, tool)
       return warnedCall(request)
     },
@@ -136,7 +136,7 @@ export function createClientTools(options: ClientToolsOptions) {
   const surface = createSurface(host, {
     pinned: ({ profile }) => settings.rulesOf(profile).exposure.pinned,
     primitives: ({ profile }) => settings.rulesOf(profile).exposure.primitives,
-    sandbox: { thread: options.own.codeThread, clock },
+    sandbox: { thread: options.packageInfo.codeThread, clock },
     readCalls: (text, caller) => parseToolCalls(text, { tools: surface.list(caller, host.exposure(caller).mode) }),
     ...deferred.tools,
   })

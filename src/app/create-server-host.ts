@@ -35,7 +35,7 @@ export function createServerHost(parts: ServerHostOptions): { readonly host: Ser
   const { config, surface, host, log, state, remote, telemetry } = parts
   const { calls, deferred, injected, modules, provider } = parts.runtime
   const { clock, shared } = state
-  const { server, execution, telemetry: observed } = config
+  const { server, execution, telemetry: telemetrySettings } = config
   const rpc = state.isShared ? createProcessRpc(shared, clock) : undefined
   const resumes = createResumedRequests({
     clock,
@@ -47,7 +47,7 @@ export function createServerHost(parts: ServerHostOptions): { readonly host: Ser
   const noticesOf = createResultNotices(log, clock)
   const serverHost: ServerHost = {
     name: server.name,
-    version: parts.own.version,
+    version: parts.packageInfo.version,
     instructions: server.instructions,
     textTools: config.textTools,
     catalog: parts.catalog,
@@ -81,7 +81,7 @@ export function createServerHost(parts: ServerHostOptions): { readonly host: Ser
     inspectQuestion: parts.secrets.inspectQuestion,
     observer: telemetry?.observer,
     receipts: parts.receipts,
-    metrics: observed.prometheus ? telemetry?.registry : undefined,
+    metrics: telemetrySettings.prometheus ? telemetry?.registry : undefined,
     clock,
     tasksHere: deferred.tasks,
     ownTasks: deferred.tasksOf,

@@ -29,7 +29,7 @@ const MAX_STDERR_LINES = 50
 /** Bytes of a token of text, for results whose text is gone. */
 const BYTES_PER_TOKEN = 4
 
-export type UiHostOptions = Omit<UiContext, 'caller' | 'shown'> & {
+export type UiHostOptions = Omit<UiContext, 'caller' | 'toSafeText'> & {
   hide(text: string): string
   readonly version: string
   /** Folder of what `pegboard undo` needs. */
@@ -40,12 +40,12 @@ export type UiHostOptions = Omit<UiContext, 'caller' | 'shown'> & {
 export function createUiHost(options: UiHostOptions): UiHost {
   const { app, clock, recent, log } = options
   const callers = new Map<string, Caller>()
-  const shown = (text: string): string => toPrintable(options.hide(text))
+  const toSafeText = (text: string): string => toPrintable(options.hide(text))
   /** Logins that were started here, by server. */
   const logins = new Map<string, LoginState>()
   const parts: UiContext = {
     ...options,
-    shown,
+    toSafeText,
     // The same object for each request, because views are remembered by caller.
     caller(profile) {
       const caller = callers.get(profile) ?? { ...localCaller, profile, client: { name: 'page', version: '' } }
@@ -68,13 +68,13 @@ export function createUiHost(options: UiHostOptions): UiHost {
     ms: call.ms,
     outcome: call.outcome,
     ...(call.bytes === undefined ? {} : { bytes: call.bytes, tokens: Math.ceil(call.bytes / BYTES_PER_TOKEN) }),
-    ...(call.error === undefined ? {} : { error: shown(call.error) }),
-    ...(call.hint === undefined || call.hint === '' ? {} : { hint: shown(call.hint) }),
+    ...(call.error === undefined ? {} : { error: toSafeText(call.error) }),
+    ...(call.hint === undefined || call.hint === '' ? {} : { hint: toSafeText(call.hint) }),
     ...(call.place === undefined ? {} : { place: call.place }),
     replayable: recent.inputOf(call.id) !== undefined,
   })
 
-  function desk(): ReviewDesk {
+  function openDesk(): ReviewDesk {
     const file = lockFile(options.config().file)
     if (file === undefined)
       throw new PegboardError('E_NOT_FOUND', 'There is nothing to review without a configuration file.')
@@ -89,8 +89,8 @@ export function createUiHost(options: UiHostOptions): UiHost {
     const store = await options.logins()
     return await new Promise((resolve, reject) => {
       let state: LoginState | undefined
-      // An older login of the same server says nothing about this one.
-      const end = (next?: LoginState): void => {
+      // Ignores the end of a login that a newer login of the same server has replaced.
+      const setLogin = (next?: LoginState): void => {
         if (logins.get(id) !== state) return
         if (next) logins.set(id, next)
         else logins.delete(id)
@@ -118,12 +118,12 @@ export function createUiHost(options: UiHostOptions): UiHost {
       })
       done.then(async () => {
         await app.upstreams.connect(id).catch(() => undefined)
-        end()
+        setLogin()
         resolve({})
       }, reject)
       done.catch((error: unknown) => {
         log.warn('a login failed', { server: id, error })
-        end({ error: shown(messageOf(error)) })
+        setLogin({ error: toSafeText(messageOf(error)) })
       })
     })
   }
@@ -185,13 +185,13 @@ export function createUiHost(options: UiHostOptions): UiHost {
         target === undefined ? undefined : target.kind === 'stdio' ? target.command : withoutQuery(target.url)
       return {
         id,
-        stderr: shown(withoutValues(app.upstreams.stderrTail(id), target))
+        stderr: toSafeText(withoutValues(app.upstreams.stderrTail(id), target))
           .split('\n')
           .filter(Boolean)
           .slice(-MAX_STDERR_LINES),
-        notes: notes.map(shown),
+        notes: notes.map(toSafeText),
         ...(reached === undefined ? {} : { target: reached }),
-        ...(target?.kind === 'stdio' && settings ? { mayTouch: shown(describeReach(settings)) } : {}),
+        ...(target?.kind === 'stdio' && settings ? { mayTouch: toSafeText(describeReach(settings)) } : {}),
         where: app.upstreams.where(id),
       }
     },
@@ -256,7 +256,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
       if (!(await stopLater(parts, kind, id))) throw notFound(kind, id)
     },
     async review() {
-      return serversOf(desk(), undefined).map(
+      return serversOf(openDesk(), undefined).map(
         ({ id, trust, seen, waiting, rejected }): ReviewServer => ({
           id,
           trust,
@@ -280,7 +280,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
     async decide(server, hashes, accept) {
       const names = Object.keys(hashes)
       if (names.length === 0) throw new PegboardError('E_VALIDATION', 'No tool is selected.')
-      const review = desk()
+      const review = openDesk()
       try {
         const done = await decide(review, serversOf(review, server), names, accept, hashes)
         if (review.lock.unsaved !== undefined)
@@ -311,9 +311,9 @@ export function createUiHost(options: UiHostOptions): UiHost {
         recorded: misses.length,
         proposals: proposals.map((one) => ({
           ...one,
-          queries: one.queries.map((each) => ({ ...each, query: shown(each.query) })),
+          queries: one.queries.map((each) => ({ ...each, query: toSafeText(each.query) })),
         })),
-        unused: unused.map((one) => ({ ...one, query: shown(one.query) })),
+        unused: unused.map((one) => ({ ...one, query: toSafeText(one.query) })),
         before: before.recall[1],
         after: after.recall[1],
       }
@@ -336,7 +336,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
 const notFound = (what: string, name: string): PegboardError =>
   new PegboardError('E_NOT_FOUND', `There is no ${what} "${name.slice(0, 80)}".`, { hint: 'Reload the page.' })
 
-/** Programs print their variables and arguments, which may hold secrets that nobody named so. */
+/** Hides the values of a server's variables, because programs print them, and any of them may be a secret. */
 const withoutValues = (text: string, target: StdioTarget | HttpTarget | undefined): string =>
   (target?.kind === 'stdio' && knownSecrets(Object.values(target.env))?.hide(text)) || text
 

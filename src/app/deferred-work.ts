@@ -88,7 +88,7 @@ export function createDeferredWork(options: DeferredWorkOptions) {
     const found = resolve(who, name)
     return found?.kind === 'found' && found.tool.tool.idempotent
   }
-  const parts = () => ({
+  const createWorkOptions = () => ({
     call: (request: CallRequest) => calls.call(request),
     lookUpRights,
     lacksTool,
@@ -100,11 +100,11 @@ export function createDeferredWork(options: DeferredWorkOptions) {
     delivery,
   })
   const watchers = once(() =>
-    createWatchers({ ...parts(), steady: shared.steady, alarms: shared.alarms('watcher', 'steady') }),
+    createWatchers({ ...createWorkOptions(), steady: shared.steady, alarms: shared.alarms('watcher', 'steady') }),
   )
   const schedule = once(() =>
     createScheduler({
-      ...parts(),
+      ...createWorkOptions(),
       isIdempotent,
       key: shared.key,
       graceMs: execution.missedGraceMs,
@@ -114,14 +114,14 @@ export function createDeferredWork(options: DeferredWorkOptions) {
   const facts = once(() => createFacts({ store: shared.store, clock, hide: options.secrets.hide }))
   const schedules = execution.scheduler && execution.watchers
 
-  const working = new Set<Watchers | Scheduler>()
-  let again: (() => void) | undefined
+  const startedParts = new Set<Watchers | Scheduler>()
+  let cancelRetry: (() => void) | undefined
   let stopped = false
-  let idle = ''
-  let cancelPast: (() => void) | undefined
+  let lastError = ''
+  let cancelDataCheck: (() => void) | undefined
   /** Other processes may begin tasks in a state folder that was empty when this process started. */
   function startWhenDataExists(): void {
-    cancelPast = clock.after(DATA_CHECK_MS, () => {
+    cancelDataCheck = clock.after(DATA_CHECK_MS, () => {
       if (!shared.mayHaveData) return startWhenDataExists()
       Promise.all([tasks.start(), inbox.start()]).catch((error: unknown) => {
         log.warn('cannot monitor tasks of other processes', { error: messageOf(error) })
@@ -141,15 +141,15 @@ export function createDeferredWork(options: DeferredWorkOptions) {
       if (!execution.watchers) return
       await instance.join()
       for (const part of [watchers(), ...(schedules ? [schedule()] : [])]) {
-        if (working.has(part)) continue
+        if (startedParts.has(part)) continue
         await part.start()
-        working.add(part)
+        startedParts.add(part)
       }
     } catch (error) {
       const why = messageOf(error)
-      if (why !== idle) log.error('scheduled work does not run, because the state is unavailable', { error: why })
-      idle = why
-      again = clock.after(RETRY_MS, () => void work())
+      if (why !== lastError) log.error('scheduled work does not run, because the state is unavailable', { error: why })
+      lastError = why
+      cancelRetry = clock.after(RETRY_MS, () => void work())
     }
   }
 
@@ -199,9 +199,9 @@ export function createDeferredWork(options: DeferredWorkOptions) {
     /** Stops running work. Results are kept. */
     async stop(): Promise<void> {
       stopped = true
-      again?.()
-      cancelPast?.()
-      await Promise.all([tasks.stop(), ...[...working].map((part) => part.stop())])
+      cancelRetry?.()
+      cancelDataCheck?.()
+      await Promise.all([tasks.stop(), ...[...startedParts].map((part) => part.stop())])
     },
     /** Lets other processes take over planned work. */
     async leave(): Promise<void> {

@@ -12,7 +12,7 @@ import type { App } from './app.ts'
 import { failureLine } from './failure-line.ts'
 import { readKnownTools } from './review-desk.ts'
 
-export interface Session {
+export interface ExplainContext {
   readonly app: Pick<App, 'explainExposure' | 'surface' | 'view' | 'catalog' | 'upstreams' | 'failed' | 'writtenText'>
   readonly config: Config
   readonly caller: Caller
@@ -45,7 +45,7 @@ export interface Verdict {
 }
 
 /** Explains a tool by any of its names. */
-export function verdictOf(session: Session, name: string): Verdict {
+export function verdictOf(session: ExplainContext, name: string): Verdict {
   const { app, caller } = session
   const { profile } = caller
   const { mode, why } = app.explainExposure(caller)
@@ -56,9 +56,9 @@ export function verdictOf(session: Session, name: string): Verdict {
   const view = app.view(caller)
   const found = view.resolve(name)
   const { byId, byName } = app.catalog.snapshot()
-  const meant = byId.get(name) ?? byName.get(name)
+  const namedTool = byId.get(name) ?? byName.get(name)
   // The name of a hidden tool may also be a spelling of a visible one.
-  if (found.kind === 'found' && !(meant && view.hidden.has(meant.id))) {
+  if (found.kind === 'found' && !(namedTool && view.hidden.has(namedTool.id))) {
     const { tool } = found.tool
     const searchText = session.app.writtenText(tool)
     return {
@@ -73,7 +73,8 @@ export function verdictOf(session: Session, name: string): Verdict {
       ...serverOf(session, tool.module),
     }
   }
-  const candidates = found.kind === 'ambiguous' ? found.candidates : meant ? [meant.id] : findHiddenIds(session, name)
+  const candidates =
+    found.kind === 'ambiguous' ? found.candidates : namedTool ? [namedTool.id] : findHiddenIds(session, name)
   const [id, ...others] = candidates
   if (id === undefined) return explainMissing(session, name)
   if (others.length > 0)
@@ -94,7 +95,7 @@ export function verdictOf(session: Session, name: string): Verdict {
     tool: id,
     profile,
     visible: false,
-    ...hiddenBy(id, hidden),
+    ...describeHidden(id, hidden),
     ...serverOf(session, id.slice(0, id.indexOf('.'))),
   }
 }
@@ -103,7 +104,7 @@ export function verdictOf(session: Session, name: string): Verdict {
 export const hiddenReason = ({ kind, reason, failure }: HiddenReason): string =>
   kind === 'quarantined' ? `it ${reason}` : failure === undefined ? reason : `${reason}: ${failure}`
 
-function hiddenBy(id: string, hidden: HiddenReason): Partial<Verdict> {
+function describeHidden(id: string, hidden: HiddenReason): Partial<Verdict> {
   const isServers = /^(?:mcp|api)_/.test(id)
   const { stage, setting, hint } = hidden
   const refusal = hidden.kind === 'denied' ? undefined : createHiddenError({ id, hidden })
@@ -125,18 +126,18 @@ export function knownTools({ catalog }: Pick<App, 'catalog'>): ReadonlyMap<strin
 }
 
 /** Ids of hidden tools with this name, in any spelling. */
-function findHiddenIds({ app }: Session, name: string): readonly string[] {
+function findHiddenIds({ app }: ExplainContext, name: string): readonly string[] {
   const { tools, owners } = app.catalog.snapshot()
   const all = [...tools, ...[...owners.values()].flatMap(({ quarantined }) => quarantined.map(({ tool }) => tool))]
   const dotted = name.replace(/__|::|:|\//, '.').toLowerCase()
   const ids = (spellings: (tool: Tool) => readonly string[]): string[] => [
     ...new Set(all.filter((tool) => spellings(tool).some((one) => one.toLowerCase() === dotted)).map(({ id }) => id)),
   ]
-  const whole = ids(({ id, name: wire }) => [id, wire.replace('__', '.'), id.replace(/^(?:mcp|api)_/, '')])
-  return whole.length > 0 ? whole : ids(({ id, module, aliases }) => [id.slice(module.length + 1), ...aliases])
+  const exact = ids(({ id, name: wire }) => [id, wire.replace('__', '.'), id.replace(/^(?:mcp|api)_/, '')])
+  return exact.length > 0 ? exact : ids(({ id, module, aliases }) => [id.slice(module.length + 1), ...aliases])
 }
 
-function listNames({ app, caller }: Session, tool: Tool): Partial<Verdict> {
+function listNames({ app, caller }: ExplainContext, tool: Tool): Partial<Verdict> {
   const view = app.view(caller)
   const { id, module, name, aliases } = tool
   const action = id.slice(module.length + 1)
@@ -148,27 +149,27 @@ function listNames({ app, caller }: Session, tool: Tool): Partial<Verdict> {
   return { names }
 }
 
-function listingOf({ app, caller, config }: Session, tool: Tool): Partial<Verdict> {
+function listingOf({ app, caller, config }: ExplainContext, tool: Tool): Partial<Verdict> {
   const { mode, why } = app.explainExposure(caller)
   const listed = app.surface.list(caller, mode).some(({ name }) => name === tool.name)
   const pinned = `pinned by ${caller.profile in config.profiles && config.profiles[caller.profile]?.exposure.pinned ? `profiles.${caller.profile}.` : ''}exposure.pinned`
-  const how = isSearched(mode)
+  const place = isSearched(mode)
     ? listed
       ? pinned
       : `behind ${app.surface.metaNames[0]}`
     : mode === 'compact'
       ? 'by name and one line'
       : 'as a whole'
-  return { listed, listing: `${how}; mode ${mode} (${why})` }
+  return { listed, listing: `${place}; mode ${mode} (${why})` }
 }
 
 /** For a tool that is listed only after certain messages, if no message was given. */
-const conditionOf = ({ caller, config }: Session, { intent }: Tool): Partial<Verdict> =>
+const conditionOf = ({ caller, config }: ExplainContext, { intent }: Tool): Partial<Verdict> =>
   intent !== undefined && !caller.turn && config.profiles[caller.profile]?.deliberate.enabled
     ? { only: `when a message asks for it (${intent}); to try one: --message "…"` }
     : {}
 
-function guardsOf({ app, caller }: Session, tool: Tool): Partial<Verdict> {
+function guardsOf({ app, caller }: ExplainContext, tool: Tool): Partial<Verdict> {
   const { policy } = app.view(caller)
   const decision = policy.decide(tool, caller)
   const calls = [
@@ -181,7 +182,7 @@ function guardsOf({ app, caller }: Session, tool: Tool): Partial<Verdict> {
 }
 
 /** State of the server, if it is not running well. */
-function serverOf({ app }: Session, module: string): Partial<Verdict> {
+function serverOf({ app }: ExplainContext, module: string): Partial<Verdict> {
   const owner = app.catalog.snapshot().owners.get(module)
   if (owner?.origin !== 'upstream') return {}
   const { reason } = owner
@@ -190,9 +191,9 @@ function serverOf({ app }: Session, module: string): Partial<Verdict> {
 }
 
 /** Why a tool is not in the catalog: a setting, its server or module, or an unknown name. */
-function explainMissing(session: Session, name: string): Verdict {
+function explainMissing(session: ExplainContext, name: string): Verdict {
   const { app, caller, config } = session
-  const out = (stage: Stage | 'unknown', rule: string, more: Partial<Verdict> = {}): Verdict => ({
+  const createVerdict = (stage: Stage | 'unknown', rule: string, more: Partial<Verdict> = {}): Verdict => ({
     tool: name,
     profile: caller.profile,
     visible: false,
@@ -202,44 +203,46 @@ function explainMissing(session: Session, name: string): Verdict {
   })
   const dotted = name.replace(/__|::|:|\//, '.')
   for (const [id, settings] of Object.entries(config.servers)) {
-    const named = [`mcp_${id}`, id, settings.prefix].find((one) => one !== '' && dotted.startsWith(`${one}.`))
-    const action = named === undefined ? dotted : dotted.slice(named.length + 1)
-    const own = readOfferedTools(session, id).get(action)
-    if (own === undefined && named === undefined) continue
-    if (!settings.enabled) return out('upstream', `its server is switched off by ${settings.where}`)
-    if (own !== undefined && !createFilter(settings)(own)) {
-      const by = createFilter({ allow: [], deny: settings.deny })(own) ? 'allow' : 'deny'
-      return out('upstream', `left out by ${settings.where}.${by}`, { setting: `${settings.where}.${by}` })
+    const ownerName = [`mcp_${id}`, id, settings.prefix].find((one) => one !== '' && dotted.startsWith(`${one}.`))
+    const action = ownerName === undefined ? dotted : dotted.slice(ownerName.length + 1)
+    const ownName = readOfferedTools(session, id).get(action)
+    if (ownName === undefined && ownerName === undefined) continue
+    if (!settings.enabled) return createVerdict('upstream', `its server is switched off by ${settings.where}`)
+    if (ownName !== undefined && !createFilter(settings)(ownName)) {
+      const by = createFilter({ allow: [], deny: settings.deny })(ownName) ? 'allow' : 'deny'
+      return createVerdict('upstream', `left out by ${settings.where}.${by}`, { setting: `${settings.where}.${by}` })
     }
-    if (named === undefined) continue
+    if (ownerName === undefined) continue
     const status = app.upstreams.status().find((server) => server.id === id)
     if (status && status.tools === 0) {
       const reason = status.detail ?? status.reason
-      return out('upstream', `the tools of mcp_${id} are not known${reason ? `: ${reason}` : ' yet'}`)
+      return createVerdict('upstream', `the tools of mcp_${id} are not known${reason ? `: ${reason}` : ' yet'}`)
     }
   }
   const [category = ''] = dotted.split('.')
   const skipped = config.skipped.find(({ id }) => id === category || `mcp_${id}` === category)
-  if (skipped) return out('upstream', skipped.reason)
+  if (skipped) return createVerdict('upstream', skipped.reason)
   const missing = config.missing[`modules.${category}`] ?? config.missing[`openapi.${category.replace(/^api_/, '')}`]
-  if (missing !== undefined) return out(category.startsWith('api_') ? 'upstream' : 'backend', missing)
+  if (missing !== undefined) return createVerdict(category.startsWith('api_') ? 'upstream' : 'backend', missing)
   if (dotted.includes('.') && Object.hasOwn(config.modules, category) && config.modules[category]?.enabled === false)
-    return out('policy', `its module is switched off by modules.${category}.enabled`, {
+    return createVerdict('policy', `its module is switched off by modules.${category}.enabled`, {
       setting: `modules.${category}.enabled`,
     })
   const failed = app.failed().find(({ file }) => file.split(/[/\\.]/).includes(category))
-  if (failed) return out('backend', `its module could not be loaded: ${failureLine(failed)}`)
+  if (failed) return createVerdict('backend', `its module could not be loaded: ${failureLine(failed)}`)
   const server = Object.keys(config.servers).find((id) => id === dotted || `mcp_${id}` === dotted)
-  if (server !== undefined) return out('unknown', 'it is a server, not a tool: see pegboard list servers')
+  if (server !== undefined) return createVerdict('unknown', 'it is a server, not a tool: see pegboard list servers')
   const near = findNearest(
     dotted,
     app.catalog.snapshot().tools.map(({ id }) => id),
   )
-  return out('unknown', 'there is no tool with this name; pegboard list --hidden shows all tools', { nearest: near })
+  return createVerdict('unknown', 'there is no tool with this name; pegboard list --hidden shows all tools', {
+    nearest: near,
+  })
 }
 
 /** Tools that a server offers or offered last, by their names here. Empty for a server that was never read. */
-function readOfferedTools({ app, config }: Session, id: string): ReadonlyMap<string, string> {
+function readOfferedTools({ app, config }: ExplainContext, id: string): ReadonlyMap<string, string> {
   const settings = config.servers[id] as Config['servers'][string]
   const running = app.upstreams.offered(id)
   const names = running.length > 0 ? running : (readKnownTools(config, settings) ?? []).map(({ name }) => name)

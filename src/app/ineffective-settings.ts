@@ -31,7 +31,7 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
   const { settings, catalog, upstreams, apis, modules, view } = options
 
   /** Owners whose tools are not known yet. */
-  const stillToCome = (): readonly string[] => [
+  const listUnknownOwners = (): readonly string[] => [
     ...upstreams
       .status()
       .filter(
@@ -57,13 +57,13 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
   function unmatched(also?: 'off'): readonly UnmatchedRule[] {
     const snapshot = catalog.snapshot()
     const found = [...unmatchedRules(settings.config, snapshot), ...ambiguousRules(settings.config, snapshot)]
-    const coming = stillToCome()
+    const unknownOwners = listUnknownOwners()
     return also === undefined
-      ? certainlyUnmatched(found, snapshot, coming)
-      : found.filter((rule) => !coming.some((owner) => mayConcern(rule, owner)))
+      ? certainlyUnmatched(found, snapshot, unknownOwners)
+      : found.filter((rule) => !unknownOwners.some((owner) => mayConcern(rule, owner)))
   }
 
-  const ifCalm = (): readonly UnmatchedRule[] | undefined =>
+  const unmatchedIfCalm = (): readonly UnmatchedRule[] | undefined =>
     upstreams.arriving || !modules.isLoaded ? undefined : unmatched()
 
   // A generator, because without constraints no tool is read.
@@ -87,23 +87,23 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
     /** See `App.unmatchedRules`. */
     unmatchedRules: unmatched,
     /** The same, or undefined while tools are still arriving, because listing them now would delay calls. */
-    unmatchedRulesIfCalm: ifCalm,
+    unmatchedRulesIfCalm: unmatchedIfCalm,
     /** Those that a caller may learn about. Empty while tools are still arriving. */
     unmatchedRulesFor(caller: Caller): readonly UnmatchedRule[] {
       const snapshot = catalog.snapshot()
       const { policy } = view(caller)
-      return (ifCalm() ?? []).filter((rule) =>
+      return (unmatchedIfCalm() ?? []).filter((rule) =>
         ownersNamedIn(rule, snapshot).every((owner) => policy.allowsOwner(owner, caller)),
       )
     },
     /** See `App.idleModules`. */
     idleModules(caller: Caller): readonly string[] {
-      const seen = view(caller)
+      const callerView = view(caller)
       const { owners } = catalog.snapshot()
       return Object.entries(options.config.modules).flatMap(([id, { enabled }]) => {
         const owner = owners.get(id)
-        if (!enabled || owner?.origin !== 'module' || owner.tools.length === 0 || seen.count(id) > 0) return []
-        const reason = owner.tools.map((tool) => seen.hidden.get(tool.id)?.reason).find(Boolean)
+        if (!enabled || owner?.origin !== 'module' || owner.tools.length === 0 || callerView.count(id) > 0) return []
+        const reason = owner.tools.map((tool) => callerView.hidden.get(tool.id)?.reason).find(Boolean)
         return [`modules.${id} is configured but has no tools${reason === undefined ? '' : `: ${reason}`}.`]
       })
     },

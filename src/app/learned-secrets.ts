@@ -17,7 +17,7 @@ export function createLearnedSecrets(onNew: (secrets: readonly string[]) => void
 
   return {
     secrets: (): readonly string[] => [...learnedSecrets],
-    /** The same store, which records the secrets that pass. */
+    /** The same store. Records the secrets that are read or written. */
     from: ({ read, write }: TokenStore): Pick<TokenStore, 'read' | 'write'> => ({
       async read(key) {
         const grant = await read(key)

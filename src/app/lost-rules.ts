@@ -12,8 +12,8 @@ export function createLostRules(config: () => Config): LostRules {
       spellingsOf([name, `${module}.${name}`, `${short}.${name}`, `${short}__${name}`, `${prefix}__${name}`])
     const before = gone.map(spelled)
     const after = now.map(spelled)
-    const own = deny.map((pattern) => `${short}.${pattern}`)
-    return [...new Set([...collectForbidding(config()), ...own])].filter((pattern) => {
+    const deniedHere = deny.map((pattern) => `${short}.${pattern}`)
+    return [...new Set([...collectForbidding(config()), ...deniedHere])].filter((pattern) => {
       const matches = createSpellingMatcher([pattern])
       return before.some(matches) && !after.some(matches)
     })
@@ -22,7 +22,7 @@ export function createLostRules(config: () => Config): LostRules {
 
 /** Patterns of rules that forbid, ask or limit. Actions of a module's constraints get the module as a prefix. */
 function collectForbidding(config: Config): string[] {
-  const own = ({ policy, tools, modules }: Pick<Config, 'policy' | 'tools'> & { modules: Modules }): string[] => [
+  const collect = ({ policy, tools, modules }: Pick<Config, 'policy' | 'tools'> & { modules: Modules }): string[] => [
     ...RULE_LISTS.flatMap((list) => (list === 'allow' ? [] : policy[list].flatMap(listPatterns))),
     ...policy.rateLimits.flatMap((rate) => listOf(rate.tools)),
     ...Object.entries(tools).flatMap(([name, { enabled, rate_limit }]) => (enabled && !rate_limit ? [] : [name])),
@@ -30,7 +30,7 @@ function collectForbidding(config: Config): string[] {
       (constraints?.blocked_actions ?? []).map((action) => `${id}.${action}`),
     ),
   ]
-  return [config, ...Object.values(config.profiles)].flatMap(own)
+  return [config, ...Object.values(config.profiles)].flatMap(collect)
 }
 
 type Modules = Readonly<

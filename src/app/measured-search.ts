@@ -18,7 +18,7 @@ export interface MeasuredSearchOptions {
   readonly onWarning?: (message: string) => void
 }
 
-/** The search that clients use, for `evaluate`: with all tools indexed first, and nothing kept. May be loaded again. */
+/** The search that clients use, for `evaluate`. Indexes all tools first, and stores nothing. May be loaded again. */
 export function createMeasuredSearch(options: MeasuredSearchOptions): {
   readonly search: EvalSearch
   close(): Promise<void>

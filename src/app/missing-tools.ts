@@ -22,28 +22,28 @@ export interface AwaitToolOptions {
 }
 
 const RETRY_MS = 2_000
-const MAX_FILES_TOLD = 5
+const MAX_NAMED_FILES = 5
 
 export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
   const { view, whileLoading, pendingFiles, serversRead, upstreams } = options
-  const resolved = (name: string, caller: Caller) => view(caller).resolve(name)
+  const resolve = (name: string, caller: Caller) => view(caller).resolve(name)
   return async (name, { caller, abort, signal, outerSignal: within }) => {
     const loading = whileLoading()
     if (loading) {
       await loading
-      if (resolved(name, caller).kind !== 'unknown') return true
+      if (resolve(name, caller).kind !== 'unknown') return true
     }
     const files = pendingFiles().filter((file) => isSeenFile(file, view(caller), caller))
     if (files.length > 0)
       throw new PegboardError(
         'E_LOADING',
-        `'${name}' is not known yet: ${files.slice(0, MAX_FILES_TOLD).join(', ')} is being loaded.`,
+        `'${name}' is not known yet: ${files.slice(0, MAX_NAMED_FILES).join(', ')} is being loaded.`,
         { retryAfterMs: RETRY_MS },
       )
-    const found = resolved(name, caller)
+    const found = resolve(name, caller)
     if (found.kind === 'unknown' && !found.down && found.sameModule.length === 0) {
       await serversRead(caller)
-      if (resolved(name, caller).kind !== 'unknown') return true
+      if (resolve(name, caller).kind !== 'unknown') return true
     }
     return upstreams.missed(name, {
       signal: abort?.signal ?? signal ?? within,

@@ -22,8 +22,8 @@ export function createRules(config: Config, changes: FlagChanges = {}) {
   const shared = withRenamedOwners(policySettings(config), renamedIn(config, ids))
   const common = createPolicy(shared)
   const rulesByProfile = new Map<string, ViewRules>()
-  const flagged = (profile: Profile): Profile => ({ ...profile, flags: { ...profile.flags, ...changes[profile.id] } })
-  const make = (id: string): ViewRules => {
+  const withFlags = (profile: Profile): Profile => ({ ...profile, flags: { ...profile.flags, ...changes[profile.id] } })
+  const createProfileRules = (id: string): ViewRules => {
     const settings = config.profiles[id]
     const renamed = renamedIn(config, ids, settings)
     const hasOwner = createOwnerFilter(id, settings, owners, renamed)
@@ -31,19 +31,19 @@ export function createRules(config: Config, changes: FlagChanges = {}) {
     const policy = settings
       ? combinePolicies(
           common,
-          createPolicy({ ...withRenamedOwners(own(settings), renamed), hasOwner, settingPrefix: where }),
+          createPolicy({ ...withRenamedOwners(toPolicySettings(settings), renamed), hasOwner, settingPrefix: where }),
         )
       : createPolicy({ ...shared, hasOwner })
     return {
-      profile: flagged(settings ? profileOf(id, settings) : { ...defaultProfile, id }),
+      profile: withFlags(settings ? profileOf(id, settings) : { ...defaultProfile, id }),
       policy,
-      ownServers: new Set([...owners].flatMap(([owner, having]) => (having.has(id) ? [owner] : []))),
+      ownServers: new Set([...owners].flatMap(([owner, profileIds]) => (profileIds.has(id) ? [owner] : []))),
       schema: settings?.exposure.schema ?? config.exposure.schema,
       exposure: { ...config.exposure, ...(settings && omitUndefined(settings.exposure)) },
       ...(settings && { deliberate: settings.deliberate }),
     }
   }
-  const nothing = (id: string): ViewRules => ({
+  const createEmptyRules = (id: string): ViewRules => ({
     profile: { ...defaultProfile, id },
     policy: createPolicy({ hasOwner: () => false }),
     schema: config.exposure.schema,
@@ -54,8 +54,8 @@ export function createRules(config: Config, changes: FlagChanges = {}) {
     ids: profiles,
     /** For an unknown name: rules that allow nothing. */
     of(id: string): ViewRules {
-      if (!profiles.includes(id)) return nothing(id)
-      const rules = rulesByProfile.get(id) ?? make(id)
+      if (!profiles.includes(id)) return createEmptyRules(id)
+      const rules = rulesByProfile.get(id) ?? createProfileRules(id)
       rulesByProfile.set(id, rules)
       return rules
     },
@@ -98,20 +98,20 @@ function createOwnerFilter(
   owners: ReadonlyMap<string, ReadonlySet<string>>,
   renamed: OwnerRenames,
 ): (owner: string) => boolean {
-  const used = settings?.use && compilePatterns(settings.use.map(lower))
-  const off = new Set(
+  const isUsed = settings?.use && compilePatterns(settings.use.map(lower))
+  const disabledModules = new Set(
     Object.entries(settings?.modules ?? {}).flatMap(([name, { enabled }]) => (enabled ? [] : [lower(name)])),
   )
   return (owner) => {
-    const having = owners.get(owner)
-    if (having) return having.has(profile)
+    const profileIds = owners.get(owner)
+    if (profileIds) return profileIds.has(profile)
     const short = lower(shortOf(owner))
     const names = [lower(owner), short, ...[...renamed].flatMap(([name, to]) => (to === short ? [name] : []))]
-    return (!used || names.some(used)) && !names.some((name) => off.has(name))
+    return (!isUsed || names.some(isUsed)) && !names.some((name) => disabledModules.has(name))
   }
 }
 
-const own = ({ policy, modules, tools }: ProfileSettings): PolicySettings => ({
+const toPolicySettings = ({ policy, modules, tools }: ProfileSettings): PolicySettings => ({
   ...policy,
   ...toPolicySwitches(tools),
   tripwires: tripwiresOf(modules),

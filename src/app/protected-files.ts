@@ -20,7 +20,7 @@ const MANIFESTS =
     ' ',
   )
 /** Files that interpreters and package managers also look for in each folder above their own. */
-const LOOKED_UP =
+const PARENT_FOLDER_FILES =
   'node_modules package.json tsconfig.json pnpm-workspace.yaml .pnpmfile.cjs .yarnrc .yarnrc.yml .pnp.cjs .pnp.loader.mjs deno.json deno.jsonc pyproject.toml uv.toml .python-version .venv .tool-versions mise.toml .mise.toml .cargo rust-toolchain rust-toolchain.toml go.mod go.work Gemfile .bundle global.json NuGet.Config Directory.Build.props Directory.Build.targets'.split(
     ' ',
   )
@@ -37,7 +37,7 @@ const LOADS_FOLDER =
   /^(?:python[\d.]*|pypy\d*|py|uv|poetry|pdm|hatch|pipenv|deno|bun|tsx|ts-node|npm|pnpm|yarn|ruby|bundle|rake|perl|php|java|gradle|mvn|go|cargo|dotnet|make|just|task|sh|bash|dash|zsh|fish|pwsh|powershell|cmd|env|docker-compose|mise|nix|nix-shell|nodemon)$/
 /** Programs whose plain arguments are data, except for the package that they run. */
 const RUNS_PACKAGE = /^(?:npx|pnpx|bunx|uvx|pipx|docker|podman)$/
-const SCRIPT = new Set(
+const SCRIPT_EXTENSIONS = new Set(
   '.js .mjs .cjs .ts .mts .cts .jsx .tsx .py .pyz .pyc .rb .pl .php .jar .sh .bash .ps1 .bat .cmd .exe .wasm .lua .go'.split(
     ' ',
   ),
@@ -63,12 +63,12 @@ export function createOwnFiles(
 ): (except?: string) => OwnFiles {
   let cached: { readonly config: Config; readonly files: OwnFiles } | undefined
   return (except) => {
-    const now = config()
+    const current = config()
     if (except !== undefined) {
-      const others = Object.entries(now.servers).filter(([, { where }]) => where !== except)
-      return ownFilesOf({ ...now, servers: Object.fromEntries(others) }, env, installed)
+      const others = Object.entries(current.servers).filter(([, { where }]) => where !== except)
+      return ownFilesOf({ ...current, servers: Object.fromEntries(others) }, env, installed)
     }
-    if (cached?.config !== now) cached = { config: now, files: ownFilesOf(now, env, installed) }
+    if (cached?.config !== current) cached = { config: current, files: ownFilesOf(current, env, installed) }
     return cached.files
   }
 }
@@ -111,7 +111,9 @@ export function ownFilesOf(config: Config, env: Environment, installed: string):
   for (const settings of [...Object.values(config.modules).map((one) => one.config), config.profiles])
     for (const path of programsIn(settings, dirs.workspace)) fixed.add(path)
   const writable = foldersOf(config).flatMap(bothForms)
-  const names = Object.values(config.servers).some(usesCompose) ? [...LOOKED_UP, ...COMPOSE] : LOOKED_UP
+  const names = Object.values(config.servers).some(usesCompose)
+    ? [...PARENT_FOLDER_FILES, ...COMPOSE]
+    : PARENT_FOLDER_FILES
   for (const base of bases)
     for (const start of base === undefined ? [] : bothForms(base))
       for (let at = start; at !== dirname(at) && writable.some((one) => isInside(at, one)); at = dirname(at))
@@ -155,7 +157,7 @@ function* programsIn(value: unknown, workspace: string): Generator<string> {
     const path = value.replaceAll('{{workspace}}', workspace)
     if (!isAbsolute(path) || path.includes('\0')) return
     const facts = statOrNone(path)
-    if (facts?.isFile() && ((facts.mode & 0o111) !== 0 || SCRIPT.has(extname(path)))) yield path
+    if (facts?.isFile() && ((facts.mode & 0o111) !== 0 || SCRIPT_EXTENSIONS.has(extname(path)))) yield path
   } else if (typeof value === 'object' && value !== null)
     for (const one of Object.values(value)) yield* programsIn(one, workspace)
 }
@@ -195,8 +197,8 @@ function addProgram(
   }
   const addFile = (path: string): void => {
     fixed.add(path)
-    if (SCRIPT.has(extname(path)) || extname(path) === '') addCode(dirname(path))
-    if (!SCRIPT.has(extname(path))) return
+    if (SCRIPT_EXTENSIONS.has(extname(path)) || extname(path) === '') addCode(dirname(path))
+    if (!SCRIPT_EXTENSIONS.has(extname(path))) return
     // A link may lead to a script of another package.
     for (const one of new Set([path, existsSync(path) ? realpathSync(path) : path])) {
       bases.add(dirname(one))
@@ -208,7 +210,7 @@ function addProgram(
     fixed.add(program)
     addCode(dirname(program))
   }
-  let script = false
+  let hasScript = false
   for (const [at, word] of target.args.entries()) {
     const path = pathIn(word, cwd)
     if (path === undefined) continue
@@ -222,13 +224,13 @@ function addProgram(
       const isPackage = PACKAGE_FILES.some((one) => existsSync(join(path, one)))
       const named = /^--?(?:p|package|from|with|directory|project|prefix|C)$/.test(target.args[at - 1] ?? '')
       if (isPackage && (!RUNS_PACKAGE.test(name) || named || isFirst(target.args, at))) addCode(path)
-    } else if (facts?.isFile() || SCRIPT.has(extname(path))) {
-      if (SCRIPT.has(extname(path))) script = true
+    } else if (facts?.isFile() || SCRIPT_EXTENSIONS.has(extname(path))) {
+      if (SCRIPT_EXTENSIONS.has(extname(path))) hasScript = true
       addFile(path)
     }
   }
   // Any other program in a folder of its own was installed there together with what it needs.
-  if ((LOADS_FOLDER.test(name) && !script) || (name === 'node' && !script)) code.add(cwd)
+  if ((LOADS_FOLDER.test(name) && !hasScript) || (name === 'node' && !hasScript)) code.add(cwd)
   for (const [variable, value] of Object.entries(target.env)) {
     if (LOADER_VARIABLES.test(variable))
       for (const word of value.split(/[\s=]|:(?!\\)|;/)) {
@@ -246,9 +248,9 @@ function addProgram(
 }
 
 /** Where a program is found. */
-function programOf({ command, env: own }: StdioTarget, cwd: string, env: Environment): string | undefined {
+function programOf({ command, env: serverEnv }: StdioTarget, cwd: string, env: Environment): string | undefined {
   if (/[\\/]/.test(command)) return resolve(cwd, command)
-  const folders = (own['PATH'] ?? env['PATH'] ?? '').split(delimiter).filter((folder) => isAbsolute(folder))
+  const folders = (serverEnv['PATH'] ?? env['PATH'] ?? '').split(delimiter).filter((folder) => isAbsolute(folder))
   return folders.map((folder) => join(folder, command)).find((path) => existsSync(path))
 }
 
@@ -257,7 +259,7 @@ function pathIn(word: string, cwd: string): string | undefined {
   const value = /^--?[\w-]+=(.+)$/s.exec(word)?.[1] ?? word
   if (value.startsWith('-') || value.length > 4096 || value.includes('\0') || /^\w+:\/\//.test(value)) return undefined
   const path = resolve(cwd, value)
-  return SCRIPT.has(extname(value)) || existsSync(path) ? path : undefined
+  return SCRIPT_EXTENSIONS.has(extname(value)) || existsSync(path) ? path : undefined
 }
 
 const isFirst = (args: readonly string[], at: number): boolean => args.findIndex((one) => !one.startsWith('-')) === at

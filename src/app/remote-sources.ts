@@ -32,8 +32,8 @@ export interface RemoteSourcesOptions extends AppBase {
 
 /** A message is longer than the result in it, and lists may be longer than any result. */
 const MIN_FRAME_BYTES = 16 * 1024 * 1024
-/** JSON may encode a byte that counts with three. */
-const ENCODED = 3
+/** In JSON, one byte of a result can take three bytes. */
+const JSON_BYTES = 3
 
 export type RemoteSources = ReturnType<typeof createRemoteSources>
 
@@ -95,11 +95,11 @@ export function createRemoteSources(options: RemoteSourcesOptions) {
     observer,
     environment: env,
     tokens: logins,
-    clientInfo: { name: 'pegboard', version: options.own.version },
+    clientInfo: { name: 'pegboard', version: options.packageInfo.version },
     gateway: gatewayId,
     callTimeoutMs: config.execution.timeoutMs,
-    maxFrameBytes: Math.max(MIN_FRAME_BYTES, ENCODED * maxResultBytes),
-    maxAnswerBytes: ENCODED * maxResultBytes + 64 * 1024,
+    maxFrameBytes: Math.max(MIN_FRAME_BYTES, JSON_BYTES * maxResultBytes),
+    maxAnswerBytes: JSON_BYTES * maxResultBytes + 64 * 1024,
     // The first list must be sent before children use the processor.
     delayMs: { cold: 250, known: 1_000, ...options.connectDelayMs },
     hooks: {
@@ -110,14 +110,14 @@ export function createRemoteSources(options: RemoteSourcesOptions) {
   })
 
   const documents = join(stateDir, 'openapi')
-  const lost = warn('cannot store the document of an API')
+  const onStoreError = warn('cannot store the document of an API')
   const apis = createApis({
     catalog,
     log,
     clock,
     apis: config.openapi,
-    lists: createFileStore<StoredList>(join(documents, 'lists'), lost),
-    documents: createFileStore<Json>(join(documents, 'documents'), lost),
+    lists: createFileStore<StoredList>(join(documents, 'lists'), onStoreError),
+    documents: createFileStore<Json>(join(documents, 'documents'), onStoreError),
     approval: createApproval(trust, catalog, log.scoped('trust'), lostRules),
   })
 

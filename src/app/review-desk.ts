@@ -60,9 +60,9 @@ export interface ReviewedServer {
 export interface ReviewDesk {
   readonly file: string
   readonly lock: Lock
-  readonly kept: ReturnType<typeof createFileStore<StoredDefinitions>>
+  readonly approvedDefinitions: ReturnType<typeof createFileStore<StoredDefinitions>>
   /** Fingerprints by tool of what a person was shown and has not decided about. */
-  readonly shown: ReturnType<typeof createFileStore<Readonly<Record<string, string>>>>
+  readonly shownFingerprints: ReturnType<typeof createFileStore<Readonly<Record<string, string>>>>
   /** Servers, then APIs. */
   readonly entries: ReadonlyMap<string, ReviewEntry>
 }
@@ -123,8 +123,8 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
   return {
     file,
     lock: createLock({ file, log }),
-    kept: createFileStore<StoredDefinitions>(join(config.dirs.state, 'trust'), failed),
-    shown: createFileStore(join(config.dirs.state, 'trust'), failed),
+    approvedDefinitions: createFileStore<StoredDefinitions>(join(config.dirs.state, 'trust'), failed),
+    shownFingerprints: createFileStore(join(config.dirs.state, 'trust'), failed),
     entries: new Map(entries),
   }
 }
@@ -133,14 +133,16 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
 export function serversOf(desk: ReviewDesk, serverName: string | undefined): ReviewedServer[] {
   const ids = [...desk.entries.keys()]
   if (serverName === undefined) return [...desk.entries].map(([id, entry]) => serverOf(desk, id, entry))
-  const named = (spelled: (id: string, entry: ReviewEntry) => readonly string[]) =>
+  const findEntry = (spelled: (id: string, entry: ReviewEntry) => readonly string[]) =>
     [...desk.entries].find(([id, entry]) => spelled(id, entry).includes(serverName))
   // A server and an API may have the same name.
   const found =
-    named((id) => [id]) ?? named((_id, { module }) => [module]) ?? named((id) => [id.replace(/^openapi\./, '')])
+    findEntry((id) => [id]) ??
+    findEntry((_id, { module }) => [module]) ??
+    findEntry((id) => [id.replace(/^openapi\./, '')])
   if (found) return [serverOf(desk, ...found)]
-  const there = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
-  throw new ReviewError(`there is no server "${serverName}"${didYouMean(serverName, ids, there)}`)
+  const known = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
+  throw new ReviewError(`there is no server "${serverName}"${didYouMean(serverName, ids, known)}`)
 }
 
 function serverOf(desk: ReviewDesk, id: string, { settings, tools }: ReviewEntry): ReviewedServer {
@@ -152,13 +154,13 @@ function serverOf(desk: ReviewDesk, id: string, { settings, tools }: ReviewEntry
       server: id,
       mode: settings.trust,
       tools,
-      otherTools: othersThan(desk, id),
+      otherTools: otherToolsThan(desk, id),
       reserved: new Set(META_NAMES),
     },
     { pins, broken: false, frozen: false },
   )
   const passes = createFilter(settings)
-  const before = desk.kept.get(definitionsKey(desk.file, id)) ?? {}
+  const before = desk.approvedDefinitions.get(definitionsKey(desk.file, id)) ?? {}
   const first = new Set(newlyApproved.map(({ name }) => name))
   const isRejected = ({ name }: ListedDefinition): boolean => quarantined.get(name)?.why === 'rejected'
   const waiting = tools
@@ -187,7 +189,7 @@ function waitingTool(
   }
 }
 
-const othersThan = (desk: ReviewDesk, id: string): OtherTools =>
+const otherToolsThan = (desk: ReviewDesk, id: string): OtherTools =>
   mergeOtherTools(() =>
     [...desk.entries].flatMap(([one, { module, tools }]) => {
       const other = one.replace(/^openapi\./, '')
@@ -226,18 +228,18 @@ const shownKey = (desk: ReviewDesk, id: string): string => `shown-${definitionsK
 
 export function rememberShown(desk: ReviewDesk, id: string, waiting: readonly WaitingTool[], isPart: boolean): void {
   const key = shownKey(desk, id)
-  const before = desk.shown.get(key)
+  const before = desk.shownFingerprints.get(key)
   if (waiting.length === 0 && before === undefined) return
   const tools = desk.entries.get(id)?.tools ?? []
   const now = tools.filter(({ name }) => waiting.some((one) => one.name === name)).map(({ name, hash }) => [name, hash])
-  desk.shown.set(key, { ...(isPart ? before : {}), ...Object.fromEntries(now) })
+  desk.shownFingerprints.set(key, { ...(isPart ? before : {}), ...Object.fromEntries(now) })
 }
 
 export function forgetShown(desk: ReviewDesk, id: string, decided: readonly string[]): void {
-  const shown = desk.shown.get(shownKey(desk, id))
+  const shown = desk.shownFingerprints.get(shownKey(desk, id))
   if (shown === undefined) return
   const left = Object.entries(shown).filter(([name]) => !decided.includes(name))
-  desk.shown.set(shownKey(desk, id), Object.fromEntries(left))
+  desk.shownFingerprints.set(shownKey(desk, id), Object.fromEntries(left))
 }
 
 /** A server may change a tool between the look of a person and the decision. @throws ReviewError */
@@ -290,7 +292,7 @@ export async function decide(
       throw new ReviewError(
         `the definition of ${JSON.stringify(unread.name)} of ${id} is not stored; pegboard check reads it again`,
       )
-    if (accepted) assertShown(id, chosen, waiting, shown ?? desk.shown.get(shownKey(desk, id)) ?? {})
+    if (accepted) assertShown(id, chosen, waiting, shown ?? desk.shownFingerprints.get(shownKey(desk, id)) ?? {})
     if (chosen.length === 0 && gone.length === 0) continue
     const all = names.length === 0
     desk.lock.change((lock) => {
@@ -299,7 +301,7 @@ export async function decide(
       if (all) for (const name of gone) pins.delete(name)
       lock.set(id, pins)
     })
-    if (accepted) storeDefinitions(desk.kept, desk.file, id, chosen)
+    if (accepted) storeDefinitions(desk.approvedDefinitions, desk.file, id, chosen)
     done.push({ server: id, tools: chosen.map(({ name }) => name) })
   }
   await desk.lock.flush()

@@ -87,14 +87,14 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
     return key
   }
 
-  let listed: { readonly tools: Snapshot['tools']; readonly unknown: readonly UnknownTool[] } | undefined
+  let cachedUnknown: { readonly tools: Snapshot['tools']; readonly unknown: readonly UnknownTool[] } | undefined
   /** Tools of servers and APIs that are not in the atlas. */
-  function unknown(): readonly UnknownTool[] {
+  function listUnknownTools(): readonly UnknownTool[] {
     const { tools } = catalog.snapshot()
-    if (listed?.tools === tools) return listed.unknown
-    const map = atlas()
-    const found = tools.filter((tool) => tool.origin === 'upstream' && !map?.requestsOf(sourceOf(tool))?.length)
-    const own = found.map((tool): UnknownTool => {
+    if (cachedUnknown?.tools === tools) return cachedUnknown.unknown
+    const knownTools = atlas()
+    const found = tools.filter((tool) => tool.origin === 'upstream' && !knownTools?.requestsOf(sourceOf(tool))?.length)
+    const unknownTools = found.map((tool): UnknownTool => {
       const { properties } = tool.input.json
       return {
         key: keyOf(tool),
@@ -104,8 +104,8 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
         parameters: isRecord(properties) ? Object.keys(properties) : [],
       }
     })
-    listed = { tools, unknown: own }
-    return own
+    cachedUnknown = { tools, unknown: unknownTools }
+    return unknownTools
   }
 
   async function write(missing: readonly UnknownTool[], llm: Llm): Promise<boolean> {
@@ -119,7 +119,7 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
 
   async function writeAll(): Promise<void> {
     for (;;) {
-      const missing = written.missing(unknown())
+      const missing = written.missing(listUnknownTools())
       if (missing.length === 0 || stopped.signal.aborted) return
       const llm = options.llm(stopped.signal)
       if (!llm) {
@@ -166,7 +166,7 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
       return version
     },
     get status() {
-      const all = unknown()
+      const all = listUnknownTools()
       const done = all.filter(({ key }) => written.of(key)).length
       const state = running ? ('writing' as const) : cancelPause ? ('paused' as const) : ('idle' as const)
       return { state, written: done, missing: all.length - done }
@@ -174,7 +174,7 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
     begin,
     async ask(caller, relay, owners, signal) {
       const request = relay?.request
-      const missing = written.missing(unknown())
+      const missing = written.missing(listUnknownTools())
       if (kind !== 'client' || running || missing.length === 0 || !request || !caller.supports.sampling) return false
       if (refused.has(caller.principal) || !written.hasBudget()) return false
       const isNear = ({ owner }: UnknownTool): number => Number(owners.includes(owner))
@@ -217,7 +217,7 @@ const sourceOf = ({ id, module, name, description }: Tool): SearchSource => ({
 const stampWith = (stamp: number, requests: readonly string[]): number =>
   stamp + hashOf(requests.join('\n')) * 0x10000 + 1
 
-/** The checks of definitions, since the text goes back to what a server says. */
+/** Applies the checks of definitions, because the text is derived from definitions of servers. */
 const isClean = (text: string): boolean =>
   checkEntry({ description: text }, { own: new Set<string>(), isOther: () => false }).every(
     ({ level }) => level === 'note',

@@ -20,7 +20,7 @@ export interface IndexingOptions {
   done(): void
 }
 
-/** Joins changes that come together, such as ten servers that connect. */
+/** Joins changes that arrive together, for example when ten servers connect. */
 const DELAY_MS = 200
 /** More than the number of times that text is written for one state of the catalog. */
 const VERSION_STEP = 1 << 20
@@ -32,8 +32,8 @@ export function createIndexing(options: IndexingOptions) {
   const { catalog, search, unlisted, written, clock, log, arriving, done } = options
   let indexed: Snapshot['tools'] | undefined
   let indexedText = 0
-  let waiting: (() => void) | undefined
-  let latest = 0
+  let cancelTimer: (() => void) | undefined
+  let latestStart = 0
   let unlisten: (() => void) | undefined
 
   function indexNow(): void {
@@ -49,16 +49,16 @@ export function createIndexing(options: IndexingOptions) {
   }
 
   function scheduleIndexing(): void {
-    if (!waiting) latest = clock.now() + MAX_DELAY_MS
-    waiting?.()
-    waiting = clock.after(DELAY_MS, warm)
+    if (!cancelTimer) latestStart = clock.now() + MAX_DELAY_MS
+    cancelTimer?.()
+    cancelTimer = clock.after(DELAY_MS, warm)
   }
 
   function warm(): void {
     // Calls wait for servers that start, but no call waits for the index.
-    if (arriving() && clock.now() < latest) scheduleIndexing()
+    if (arriving() && clock.now() < latestStart) scheduleIndexing()
     else {
-      waiting = undefined
+      cancelTimer = undefined
       indexNow()
       search()
         .warm()
@@ -78,7 +78,7 @@ export function createIndexing(options: IndexingOptions) {
     again: scheduleIndexing,
     stop(): void {
       unlisten?.()
-      waiting?.()
+      cancelTimer?.()
     },
   }
 }

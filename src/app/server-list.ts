@@ -86,7 +86,8 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     })
   }
 
-  const several = (id: string | undefined): readonly ServerStatus[] => (id === undefined ? list() : [requireServer(id)])
+  const selectServers = (id: string | undefined): readonly ServerStatus[] =>
+    id === undefined ? list() : [requireServer(id)]
 
   /** What the caller sees of a server besides its tools. */
   const ownerOf = ({ category }: ServerStatus): Owner | undefined =>
@@ -120,7 +121,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
   }
 
   /** Sends a request to an owner as a client would. */
-  async function ask(owner: Owner, method: string, params: Json): Promise<Json> {
+  async function sendRequest(owner: Owner, method: string, params: Json): Promise<Json> {
     const { endpoints } = owner
     if (!endpoints) throw new PegboardError('E_NOT_FOUND', `${owner.id} answers no ${method}.`)
     const { principal, session } = caller
@@ -164,7 +165,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
       return server.state === 'started' ? await options.upstreams.ping(server.id, signal) : undefined
     },
     listTools(id) {
-      const servers = new Map(several(id).map((server) => [server.category, server.id]))
+      const servers = new Map(selectServers(id).map((server) => [server.category, server.id]))
       return view().tools.flatMap(({ tool, description }) => {
         const server = tool.origin === 'upstream' ? servers.get(tool.module) : undefined
         return server === undefined
@@ -173,7 +174,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
       })
     },
     listResources: (id) =>
-      several(id).flatMap((server) => {
+      selectServers(id).flatMap((server) => {
         const { resources = [], templates = [] } = ownerOf(server) ?? {}
         return [
           ...resources.map(({ uri, entry }): ServerResource => ({ server: server.id, uri, isTemplate: false, entry })),
@@ -191,18 +192,18 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
       const { server, owner } = await requireConnected(id)
       if (ownerOfResource([owner], uri) === undefined)
         throw new PegboardError('E_NOT_FOUND', `${server.id} has no resource ${uri.slice(0, 200)}.`)
-      return await ask(owner, 'resources/read', { uri })
+      return await sendRequest(owner, 'resources/read', { uri })
     },
     listPrompts: (id) =>
-      several(id).flatMap((server) =>
+      selectServers(id).flatMap((server) =>
         (ownerOf(server)?.prompts ?? []).map(({ name, entry }): ServerPrompt => ({ server: server.id, name, entry })),
       ),
     async getPrompt(id, name, args) {
       const { server, owner } = await requireConnected(id)
-      const own = owner.prompts.filter((prompt) => prompt.name === name || prompt.name.endsWith(`_${name}`))
-      const [prompt] = own.length === 1 ? own : own.filter((one) => one.name === name)
+      const candidates = owner.prompts.filter((prompt) => prompt.name === name || prompt.name.endsWith(`_${name}`))
+      const [prompt] = candidates.length === 1 ? candidates : candidates.filter((one) => one.name === name)
       if (!prompt) throw new PegboardError('E_NOT_FOUND', `${server.id} has no prompt ${name.slice(0, 80)}.`)
-      return await ask(owner, 'prompts/get', { name: prompt.name, arguments: args })
+      return await sendRequest(owner, 'prompts/get', { name: prompt.name, arguments: args })
     },
   }
 }

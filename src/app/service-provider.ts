@@ -51,7 +51,7 @@ export interface ServiceProviderOptions extends AppBase {
 
 /** Maximum number of channels with stored messages and conversations, for each profile. */
 const MAX_CHANNELS = 2_000
-/** Without that limit: how long unused ones are kept. */
+/** How long unused channels are kept in a store without this limit. */
 const CHANNEL_MS = 90 * 24 * 60 * 60_000
 
 /** Services that tools may use besides their arguments. */
@@ -59,7 +59,7 @@ export function createServiceProvider(options: ServiceProviderOptions) {
   const { config, log, injected } = options
   const { clock, shared } = options.state
   const settings = config.services
-  const onBroken = (file: string, aside: string): void =>
+  const onDamaged = (file: string, aside: string): void =>
     log.error('a file in the state folder is damaged; Pegboard moved it aside and started a new one', { file, aside })
   // Several machines share the store of `state.url`. On one machine, each document is a file, so that damage stays small.
   const documentsOf = <Value>(
@@ -68,7 +68,12 @@ export function createServiceProvider(options: ServiceProviderOptions) {
     ...path: readonly string[]
   ): Documents<Value> =>
     config.state.url === undefined
-      ? createDocuments({ dir: join(config.dirs.state, ...path), isValue, onBroken, ...(maxKeys && { maxKeys }) })
+      ? createDocuments({
+          dir: join(config.dirs.state, ...path),
+          isValue,
+          onBroken: onDamaged,
+          ...(maxKeys && { maxKeys }),
+        })
       : createStoreDocuments(
           () => shared.store().table<Value>(String(path[0])),
           path.join('/'),
@@ -87,9 +92,9 @@ export function createServiceProvider(options: ServiceProviderOptions) {
     ? createConversations({ documents: byProfile('conversations', isConversation), clock })
     : null
   const likeness = config.search.embedder === 'none' ? undefined : createTextComparison(options.table, log)
-  const sent = createSentFiles({ clock, ...settings.files })
-  const keep = (caller: Caller, file: SentFile): string | undefined => {
-    const uri = sent.keep(caller, file)
+  const sentFiles = createSentFiles({ clock, ...settings.files })
+  const keepFile = (caller: Caller, file: SentFile): string | undefined => {
+    const uri = sentFiles.keep(caller, file)
     if (uri !== undefined) recordSentFile(caller, file, uri)
     return uri
   }
@@ -176,7 +181,7 @@ export function createServiceProvider(options: ServiceProviderOptions) {
         })
       : null,
     adapters: createAdapters(clients, (caller, file) => {
-      const uri = keep(caller, file)
+      const uri = keepFile(caller, file)
       if (uri !== undefined) return uri
       throw new PegboardError('E_TOO_LARGE', `There is no space for ${file.filename}.`, {
         hint: 'Send a smaller one, or raise services.files.maxBytes.',
@@ -207,13 +212,13 @@ export function createServiceProvider(options: ServiceProviderOptions) {
     /** How modules reach addresses. Loaded on first use. */
     fetch,
     clients,
-    files: { inlineBytes: settings.files.inlineBytes, keep, read: sent.read },
+    files: { inlineBytes: settings.files.inlineBytes, keep: keepFile, read: sentFiles.read },
     inject,
     isAdmin,
     /** The model of `services.llm`. */
     llm: (signal: AbortSignal): Llm | undefined => endpoint?.for(signal),
     async close(): Promise<void> {
-      sent.close()
+      sentFiles.close()
       await Promise.all([endpoint?.close(), fetch.close()])
     },
   }
@@ -232,7 +237,7 @@ const reloadedOf = ({ loaded, failed }: Report): ReloadResult => ({
 })
 
 /**
- * Compares texts with the embedded search model. Undefined if the model file is missing; then search uses words only.
+ * Compares texts with the embedded search model. Returns undefined if the model file is missing. Then search uses words only.
  */
 function createTextComparison(table: () => EmbeddingTable, log: Log): CompareTexts {
   let broken = false

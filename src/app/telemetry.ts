@@ -71,7 +71,7 @@ export function createTelemetry({ config, env, version, log }: TelemetryOptions)
     /** Loads what sends measurements, which takes a while and delays nothing. */
     start(): void {
       if (sends) void load()
-      stopProcess ??= ofProcess(registry)
+      stopProcess ??= addProcessMetrics(registry)
     },
     async stop(): Promise<void> {
       stopProcess?.()
@@ -85,7 +85,7 @@ const MAX_SERVERS = 200
 type Value = number | readonly MetricPoint[]
 
 /** Adds metrics whose values are read when a reader collects them. */
-const adderTo =
+const createAdder =
   (registry: MetricRegistry) =>
   (type: MetricFamily['type'], name: string, help: string, read: () => Value | Promise<Value>, unit = ''): void =>
     registry.observe({ name, help, type, unit }, async () => {
@@ -94,7 +94,7 @@ const adderTo =
     })
 
 function addGauges(registry: MetricRegistry, parts: GaugeSources): void {
-  const add = adderTo(registry)
+  const add = createAdder(registry)
   add('gauge', 'pegboard.calls.running', 'Running calls.', () => parts.calls().running)
   add('gauge', 'pegboard.calls.waiting', 'Waiting calls.', () => parts.calls().waiting)
   add('gauge', 'pegboard.upstreams', 'Upstream servers by state.', () => {
@@ -127,8 +127,8 @@ function addGauges(registry: MetricRegistry, parts: GaugeSources): void {
 const LAG_RESOLUTION_MS = 20
 
 /** Metrics of the process, under their usual names. Returns a function that stops measuring. */
-function ofProcess(registry: MetricRegistry): () => void {
-  const add = adderTo(registry)
+function addProcessMetrics(registry: MetricRegistry): () => void {
+  const add = createAdder(registry)
   add('gauge', 'process.resident_memory', 'Memory use of the process.', process.memoryUsage.rss, 'By')
   add('gauge', 'nodejs.heap.used', 'Heap in use.', () => process.memoryUsage().heapUsed, 'By')
   const cpuSeconds = (): number => (process.cpuUsage().user + process.cpuUsage().system) / 1_000_000
@@ -138,9 +138,9 @@ function ofProcess(registry: MetricRegistry): () => void {
   if (process.platform === 'linux')
     add('gauge', 'process.open_fds', 'Open files and sockets.', async () => (await readdir('/proc/self/fd')).length)
   let lag: import('node:perf_hooks').IntervalHistogram | undefined
-  let over = false
+  let isStopped = false
   void import('node:perf_hooks').then(({ monitorEventLoopDelay }) => {
-    if (over) return
+    if (isStopped) return
     lag = monitorEventLoopDelay({ resolution: LAG_RESOLUTION_MS })
     lag.enable()
   })
@@ -158,7 +158,7 @@ function ofProcess(registry: MetricRegistry): () => void {
       's',
     )
   return () => {
-    over = true
+    isStopped = true
     lag?.disable()
   }
 }

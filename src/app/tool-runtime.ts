@@ -41,7 +41,7 @@ export type ToolRuntime = ReturnType<typeof createToolRuntime>
  * part needs of a later one it receives as a function, which nothing calls before Pegboard starts.
  */
 export function createToolRuntime(options: ToolRuntimeOptions) {
-  const { config, settings, state, catalog, views, view, log, env, own, secrets, observer } = options
+  const { config, settings, state, catalog, views, view, log, env, packageInfo: own, secrets, observer } = options
   const { upstreams, apis } = options.remote
   const { clock, shared } = state
   const { execution } = config

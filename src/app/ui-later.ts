@@ -6,8 +6,8 @@ import type { Watcher } from '../exec/watchers.ts'
 import type { LaterKind, LaterRow } from '../ui/api-types.ts'
 import type { UiContext } from './ui-parts.ts'
 
-/** Background work of all owners, what is next first. */
-export async function listLater({ shared, shown: toShown, clock }: UiContext): Promise<readonly LaterRow[]> {
+/** Background work of all owners, sorted by the time of the next run. */
+export async function listLater({ shared, toSafeText: toShown, clock }: UiContext): Promise<readonly LaterRow[]> {
   if (!shared.mayHaveData) return []
   const store = shared.store()
   const [tasks, watchers, jobs] = await Promise.all([
@@ -70,9 +70,9 @@ export async function stopLater({ shared, deferred }: UiContext, kind: LaterKind
   const row = await shared.store().table<Watcher | Job>(table, isRecord).get(id)
   if (!row) return false
   const owner = restoreCaller(row.value.caller)
-  const gone =
+  const removed =
     kind === 'watcher'
       ? await deferred.tools.watchers?.().remove(owner, id)
       : await deferred.tools.schedule?.().cancel(owner, id)
-  return gone !== undefined
+  return removed !== undefined
 }

@@ -17,7 +17,7 @@ export function listOwners(parts: UiContext): readonly OwnerRow[] {
   const { owners } = app.catalog.snapshot()
   const tokens = tokensByOwner(view)
   const costs = (id: string) => ({ tools: view.count(id), tokens: tokens.get(id) ?? 0 })
-  const summaryOf = (owner: Owner | undefined): string => (owner ? parts.shown(app.categoryLine(owner, view)) : '')
+  const summaryOf = (owner: Owner | undefined): string => (owner ? parts.toSafeText(app.categoryLine(owner, view)) : '')
 
   const servers = app.upstreams.status().map((status): OwnerRow => {
     const { id, module, transport, era, version, startMs, nextAttemptAt } = status
@@ -34,7 +34,7 @@ export function listOwners(parts: UiContext): readonly OwnerRow[] {
       server: id,
       kind: 'server',
       state,
-      ...(reason === undefined || reason === 'disabled' ? {} : { reason: parts.shown(reason) }),
+      ...(reason === undefined || reason === 'disabled' ? {} : { reason: parts.toSafeText(reason) }),
       summary: summaryOf(owner),
       ...costs(module),
       transport,
@@ -46,13 +46,13 @@ export function listOwners(parts: UiContext): readonly OwnerRow[] {
       actions: actionsOf(status, state, canLogIn(parts, id)),
     }
   })
-  const left = config().skipped.map(
+  const skipped = config().skipped.map(
     ({ id, reason }): OwnerRow => ({
       id: `mcp_${id}`,
       server: id,
       kind: 'server',
       state: 'skipped',
-      reason: parts.shown(reason),
+      reason: parts.toSafeText(reason),
       summary: '',
       tools: 0,
       tokens: 0,
@@ -63,7 +63,7 @@ export function listOwners(parts: UiContext): readonly OwnerRow[] {
     id,
     kind,
     state: state === 'ready' ? 'started' : state,
-    ...(reason === undefined ? {} : { reason: parts.shown(reason) }),
+    ...(reason === undefined ? {} : { reason: parts.toSafeText(reason) }),
     summary: summaryOf(owners.get(id)),
     ...costs(id),
     actions: [],
@@ -74,7 +74,7 @@ export function listOwners(parts: UiContext): readonly OwnerRow[] {
   const modules = [...owners.values()]
     .filter(({ id, origin }) => origin === 'module' && view.count(id) > 0)
     .map(({ id, state, reason }) => toRow(id, 'module', state, reason))
-  return [...servers, ...left, ...apis, ...modules]
+  return [...servers, ...skipped, ...apis, ...modules]
 }
 
 const needsLogin = (reason: string | undefined): boolean => /requires (?:a login|authorization)/.test(reason ?? '')

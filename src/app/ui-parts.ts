@@ -25,5 +25,5 @@ export interface UiContext {
   readonly shared: SharedState
   logins(): Promise<TokenStore>
   /** A text without secrets and terminal commands. */
-  shown(text: string): string
+  toSafeText(text: string): string
 }

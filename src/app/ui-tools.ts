@@ -38,7 +38,7 @@ export function listTools(parts: UiContext, profile: string): readonly ToolRow[]
   }))
   for (const [id, why] of view.hidden) {
     const tool = all.get(id)
-    if (tool) rows.push({ ...row(tool, tool.description), tokens: 0, hidden: parts.shown(hiddenReason(why)) })
+    if (tool) rows.push({ ...row(tool, tool.description), tokens: 0, hidden: parts.toSafeText(hiddenReason(why)) })
   }
   rowsByView.set(view, rows)
   return rows
@@ -55,7 +55,7 @@ export function showTool(parts: UiContext, id: string, profile: string): ToolDet
     ...row,
     description: toPrintable(entry ? fullDescriptionOf(entry) : tool.description),
     schema: JSON.parse(toPrintableJson(JSON.stringify((entry ?? tool).input.json))),
-    why: verdictRows(verdict).map(([label, text]) => [label, parts.shown(text)] as const),
+    why: verdictRows(verdict).map(([label, text]) => [label, parts.toSafeText(text)] as const),
     visible: entry !== undefined,
   }
 }

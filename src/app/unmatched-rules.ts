@@ -29,7 +29,7 @@ export interface UnmatchedRule {
 interface Entry {
   readonly setting: string
   /** The entry of the configuration; its keys have the order of the schema. */
-  readonly given: unknown
+  readonly configured: unknown
   /** The entry, and copies of it with the other names of its servers. */
   readonly variants: readonly RuleSetting[]
   readonly permits: boolean
@@ -40,12 +40,12 @@ export function unmatchedRules(config: Config, snapshot: Snapshot): readonly Unm
   const entries = entriesOf(config)
   if (entries.length === 0) return []
   const owners = [...snapshot.owners.values()]
-  // Their names differ from those of their owners.
-  const renamed = snapshot.clashes.flatMap(({ ids }) => ids.flatMap((id) => snapshot.byId.get(id) ?? []))
+  // Tools that got another name than their owner gives them.
+  const renamedTools = snapshot.clashes.flatMap(({ ids }) => ids.flatMap((id) => snapshot.byId.get(id) ?? []))
   return entries
-    .filter((entry) => !owners.some((owner) => hasMatch(entry, owner)) && !renamed.some(createMatcher(entry)))
-    .map(({ setting, given, variants }) => ({
-      sentence: `${setting} names ${JSON.stringify(given)}, which matches no tool.`,
+    .filter((entry) => !owners.some((owner) => hasMatch(entry, owner)) && !renamedTools.some(createMatcher(entry)))
+    .map(({ setting, configured, variants }) => ({
+      sentence: `${setting} names ${JSON.stringify(configured)}, which matches no tool.`,
       owners: variants.flatMap(patternsOf).map(ownerIn),
     }))
 }
@@ -78,16 +78,16 @@ function entriesOf(config: Config): readonly Entry[] {
     renamed: ReturnType<typeof renamedIn>,
   ): Entry[] => [
     ...RULE_LISTS.flatMap((list) =>
-      policy[list].map((given) => ({
+      policy[list].map((configured) => ({
         setting: `${where}policy.${list}`,
-        given,
-        variants: withRenamedOwners({ deny: [given] }, renamed).deny ?? [given],
+        configured,
+        variants: withRenamedOwners({ deny: [configured] }, renamed).deny ?? [configured],
         permits: list === 'allow',
       })),
     ),
     ...policy.rateLimits.map(({ tools }) => ({
       setting: `${where}policy.rateLimits`,
-      given: tools,
+      configured: tools,
       variants: withRenamedOwners({ deny: listOf(tools) }, renamed).deny ?? [],
       permits: false,
     })),
@@ -173,15 +173,15 @@ export const ownersNamedIn = ({ owners }: UnmatchedRule, { ownersNamed }: Pick<S
 
 /**
  * Rules that certainly match no tool: all servers that they may concern are known, and what they name is not off.
- * @param toCome ids of owners whose tools are not known yet
+ * @param unknownOwners ids of owners whose tools are not known yet
  */
 export const certainlyUnmatched = (
   rules: readonly UnmatchedRule[],
   snapshot: Pick<Snapshot, 'owners' | 'ownersNamed'>,
-  toCome: readonly string[],
+  unknownOwners: readonly string[],
 ): readonly UnmatchedRule[] =>
   rules.filter((rule) => {
     const named = ownersNamedIn(rule, snapshot)
     const isOff = named.length > 0 && !named.some((id) => snapshot.owners.has(id))
-    return !isOff && !toCome.some((owner) => mayConcern(rule, owner))
+    return !isOff && !unknownOwners.some((owner) => mayConcern(rule, owner))
   })

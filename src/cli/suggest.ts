@@ -34,22 +34,27 @@ async function suggest(session: Session, args: Args, io: Io): Promise<number> {
   })
   if (live) io.stderr(ERASE)
   const isApplied = args.values['apply'] === true
-  const { edit, placed, left } = isApplied
+  const { edit, placed, unplaced } = isApplied
     ? await editAliases(app, config, caller, report.proposals)
-    : { edit: undefined, placed: [], left: report.proposals }
+    : { edit: undefined, placed: [], unplaced: report.proposals }
   if (!edit) {
-    writeAnswer(args, io, figuresOf(report), `${textOf(report)}${linesToPaste(left)}${hintFor(left, isApplied)}`)
+    writeAnswer(
+      args,
+      io,
+      figuresOf(report),
+      `${textOf(report)}${linesToPaste(unplaced)}${hintFor(unplaced, isApplied)}`,
+    )
     return 0
   }
   const { id } = await applyEdits([edit], { stateDir: config.dirs.state, clock: systemClock, reason: 'suggest' })
   const answer = { ...figuresOf(report), applied: placed.map(({ setting }) => setting), undo: id }
-  const written = `\n${diffOf([edit], config.secrets)}\nWritten to ${edit.path}.\n${linesToPaste(left)}`
+  const written = `\n${diffOf([edit], config.secrets)}\nWritten to ${edit.path}.\n${linesToPaste(unplaced)}`
   writeAnswer(args, io, answer, `${textOf(report)}${written}`)
   return 0
 }
 
-const hintFor = (left: readonly PlacedProposal[], isApplied: boolean): string =>
-  !isApplied && left.some(({ setting }) => setting !== undefined)
+const hintFor = (unplaced: readonly PlacedProposal[], isApplied: boolean): string =>
+  !isApplied && unplaced.some(({ setting }) => setting !== undefined)
     ? '\nTo write them to the configuration: pegboard suggest --apply\n'
     : ''
 

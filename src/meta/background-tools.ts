@@ -16,7 +16,7 @@ const WAIT_S = { least: 1, most: 3_600, usual: 60 }
 /** The tools for background tasks: start, status, wait, result, list and cancel. */
 export function backgroundTools(host: MetaHost, isMeta: (name: string) => boolean): readonly MetaTool[] {
   const { tasks, now } = host
-  const own = async (input: Json, tool: string, caller: Caller): Promise<Task> => {
+  const findOwnTask = async (input: Json, tool: string, caller: Caller): Promise<Task> => {
     const id = readText(input, 'task_id', tool, 100)
     return (await tasks.get(sessionOwner(caller), id)) ?? throwMissing(id)
   }
@@ -53,7 +53,8 @@ export function backgroundTools(host: MetaHost, isMeta: (name: string) => boolea
       inputSchema: TASK_ID,
       otherKeys: ['timeout'],
       hints: READS,
-      run: async (input, { caller }) => valueResult(statusOf(await own(input, 'background_status', caller), now())),
+      run: async (input, { caller }) =>
+        valueResult(statusOf(await findOwnTask(input, 'background_status', caller), now())),
     },
     {
       name: 'background_result',
@@ -62,7 +63,7 @@ export function backgroundTools(host: MetaHost, isMeta: (name: string) => boolea
       inputSchema: TASK_ID,
       otherKeys: ['timeout'],
       hints: READS,
-      run: async (input, { caller }) => resultOf(host, caller, await own(input, 'background_result', caller)),
+      run: async (input, { caller }) => resultOf(host, caller, await findOwnTask(input, 'background_result', caller)),
     },
     {
       name: 'background_wait',
@@ -75,7 +76,7 @@ export function backgroundTools(host: MetaHost, isMeta: (name: string) => boolea
       hints: READS,
       async run(input, { caller, signal, abort }) {
         const seconds = readInteger(input, 'timeout', 'background_wait', WAIT_S.least, WAIT_S.most, WAIT_S.usual)
-        const { id } = await own(input, 'background_wait', caller)
+        const { id } = await findOwnTask(input, 'background_wait', caller)
         const task = await tasks.wait(sessionOwner(caller), id, seconds * 1_000, signal ?? abort?.signal)
         return await resultOf(host, caller, task ?? throwMissing(id))
       },
@@ -88,7 +89,7 @@ export function backgroundTools(host: MetaHost, isMeta: (name: string) => boolea
       otherKeys: ['timeout'],
       hints: CHANGES,
       async run(input, { caller }) {
-        const before = await own(input, 'background_cancel', caller)
+        const before = await findOwnTask(input, 'background_cancel', caller)
         if (before.status !== 'running')
           throw new PegboardError('E_VALIDATION', `Task already ${before.status}.`, { hint: 'It has already ended.' })
         const task = await tasks.cancel(sessionOwner(caller), before.id)
@@ -136,15 +137,15 @@ export function statusOf({ id, tool, status, startedAt, finishedAt, progress, ou
 
 async function resultOf(host: MetaHost, caller: Caller, task: Task): Promise<ToolResult> {
   const { status, outcome, tool } = task
-  const shown = statusOf(task, host.now())
-  if (status === 'running') return valueResult({ ...shown, hint: 'Still running: background_wait waits for it.' })
-  if (!outcome?.success) return valueResult(shown)
+  const summary = statusOf(task, host.now())
+  if (status === 'running') return valueResult({ ...summary, hint: 'Still running: background_wait waits for it.' })
+  if (!outcome?.success) return valueResult(summary)
   const result = await fitPart(host, caller, tool, outcome.data, limitOf(host, caller) * 0.9)
-  return valueResult({ ...shown, result })
+  return valueResult({ ...summary, result })
 }
 
 /** The answer to a client whose call continues in the background. */
-export const putInBackground = ({ id, tool }: Task): ToolResult =>
+export const createBackgroundAnswer = ({ id, tool }: Task): ToolResult =>
   valueResult({
     task_id: id,
     tool_name: tool,

@@ -173,8 +173,8 @@ export const contextTools = (host: MetaHost): readonly MetaTool[] => [
 ]
 
 /** Models also send a single name, or several names in one string. */
-function readNames(given: unknown): readonly string[] {
-  const names = typeof given === 'string' ? given.split(/[\s,]+/).filter((name) => name !== '') : given
+function readNames(value: unknown): readonly string[] {
+  const names = typeof value === 'string' ? value.split(/[\s,]+/).filter((name) => name !== '') : value
   if (!Array.isArray(names) || names.length === 0 || !names.every((name) => typeof name === 'string'))
     throw createInputError('request_tool_injection', 'tool_names: a list of names is required')
   if (names.length > MAX_NAMES)
@@ -185,12 +185,12 @@ function readNames(given: unknown): readonly string[] {
 /** A failing adapter reports its error and does not affect the others. */
 async function serversOf(adapter: PlatformAdapter) {
   try {
-    return { adapter: adapter.name, servers: await waitAtMost(ADAPTER_MS, adapter.listServers(), failLate) }
+    return { adapter: adapter.name, servers: await waitAtMost(ADAPTER_MS, adapter.listServers(), throwTooSlow) }
   } catch (error) {
     return { adapter: adapter.name, error: scrub(messageOf(error)) }
   }
 }
 
-const failLate = (): never => {
+const throwTooSlow = (): never => {
   throw new Error(`no answer within ${ADAPTER_MS} ms`)
 }

@@ -38,12 +38,12 @@ export const executeTool = (
   hints: RUNS,
   async run(raw, request) {
     const { name, params } = readCall(raw)
-    const own = bareName(name)
-    const isUnlisted = unlisted.of(request.caller).has(own)
-    if (isMeta(own) && !isUnlisted)
+    const metaName = bareName(name)
+    const isUnlisted = unlisted.of(request.caller).has(metaName)
+    if (isMeta(metaName) && !isUnlisted)
       throw new PegboardError(
         'E_LOOP_DETECTED',
-        `${own === 'execute_tool' ? 'execute_tool cannot execute itself' : `execute_tool cannot run ${own}; call it directly`}.`,
+        `${metaName === 'execute_tool' ? 'execute_tool cannot execute itself' : `execute_tool cannot run ${metaName}; call it directly`}.`,
       )
     let found = host.view(request.caller).resolve(name)
     if (found.kind === 'unknown' && !isUnlisted) {
@@ -63,16 +63,17 @@ export const executeTool = (
 })
 
 /**
- * The arguments without `max_tokens`, if that stands beside them and the tool has no parameter of this name. The limit itself
- * is applied where the result leaves.
+ * The arguments without a `max_tokens` that the model sent beside them, unless the tool has a parameter of this name.
+ * `fitResult` applies the limit.
  * @throws PegboardError E_VALIDATION
  */
 function withoutMaxTokens(raw: Json, params: Json, entry: ViewTool | undefined): Json {
   if (raw['max_tokens'] === undefined || !entry) return params
-  const { max_tokens: beside, ...rest } = params
-  const isBeside = beside !== undefined && beside === raw['max_tokens'] && !PARAM_KEYS.some((key) => raw[key] != null)
-  const own = entry.input.json['properties']
-  if (isBeside && isRecord(own) && 'max_tokens' in own) return params
+  const { max_tokens: argument, ...rest } = params
+  const isBeside =
+    argument !== undefined && argument === raw['max_tokens'] && !PARAM_KEYS.some((key) => raw[key] != null)
+  const properties = entry.input.json['properties']
+  if (isBeside && isRecord(properties) && 'max_tokens' in properties) return params
   readMaxTokens(raw, 'execute_tool')
   return isBeside ? rest : params
 }

@@ -4,13 +4,13 @@ import { readInteger } from './meta-input.ts'
 
 /** The least and the most that `max_tokens` can ask for. */
 export const MIN_TOKENS = 200
-const MOST = 1_000_000
+const MAX_TOKENS = 1_000_000
 
 /** The `max_tokens` of a meta-tool's input; Infinity if it has none. @throws PegboardError E_VALIDATION */
 export const readMaxTokens = (input: Json, tool: string): number =>
   input['max_tokens'] === undefined || input['max_tokens'] === null
     ? Number.POSITIVE_INFINITY
-    : readInteger(input, 'max_tokens', tool, MIN_TOKENS, MOST, MOST)
+    : readInteger(input, 'max_tokens', tool, MIN_TOKENS, MAX_TOKENS, MAX_TOKENS)
 
 /** The first of the answers that has at most so many tokens as JSON, else the last. @param answers the most useful first */
 export function firstFitting(tokens: number, answers: Iterable<object>): object {

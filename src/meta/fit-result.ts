@@ -22,7 +22,7 @@ const MEDIA_TOKENS = 1_500
 const MAX_MEDIA_BYTES = 1024 * 1024
 const PREVIEW_TOKENS = 1_000
 const SHAPE_CHARS = 1_200
-/** Of a longer result, no more than this is shown, whatever the limit is. */
+/** Maximum tokens that are shown of a longer result, whatever the limit is. */
 const MAX_SHOWN_TOKENS = 8_000
 /** More blocks than this are kept together. */
 const MAX_BLOCKS = 20
@@ -53,16 +53,16 @@ export async function fitResult(
   // No byte costs more than one token.
   if (size <= most && size <= maxResultBytes) return result
   const { content = [], isError } = result
-  const hasTooManyTokens = isLongResult(partRead(result, reads), most)
+  const hasTooManyTokens = isLongResult(partForModel(result, reads), most)
   if (size <= maxResultBytes && !hasTooManyTokens) return result
   // The shown text has four bytes for each token.
   const limit = Math.min(most, maxResultBytes / 4)
   const text = content.flatMap((block) => textInBlock(block) ?? []).join('\n')
-  // Of an error, the text says it all.
+  // The text of an error contains everything.
   const structuredContent = isError === true && text !== '' ? undefined : result.structuredContent
   const { value, isSame } = unwrap(structuredContent, text)
   const isPromised = structuredContent !== undefined && isError !== true && promised()
-  // Once instead of twice, it may fit.
+  // The text and the structured content are the same. With only one of them, the result may fit.
   const { structuredContent: _again, ...single } = result
   if (isSame && !isPromised && sizeOf(single) <= maxResultBytes && !isLongResult({ content }, limit)) return single
 
@@ -78,36 +78,37 @@ export async function fitResult(
     const data = isText ? value : (JSON.stringify(value) ?? 'null')
     keepOrShow({ data, mimeType: isText ? 'text/plain' : 'application/json', title })
   }
-  if (!isSame && text !== '') keepOrShow(bodyOf(text, title))
+  if (!isSame && text !== '') keepOrShow(toTextPart(text, title))
   const others = content.filter((block) => textInBlock(block) === undefined)
   let room = Math.min(limit / 2, MAX_SHOWN_TOKENS)
   let bytes = maxResultBytes / 2
-  const left: ContentBlock[] = []
+  const remaining: ContentBlock[] = []
   for (const block of others) {
     const media = mediaInBlock(block)
-    const tokens = media && isShort(media) ? MEDIA_TOKENS : maxTokensOf(JSON.stringify(block))
+    const tokens = media && isShownAsMedia(media) ? MEDIA_TOKENS : maxTokensOf(JSON.stringify(block))
     const length = sizeOf(block)
-    if ((!media || isShort(media)) && tokens <= room && length <= bytes) {
+    if ((!media || isShownAsMedia(media)) && tokens <= room && length <= bytes) {
       room -= tokens
       bytes -= length
       shown.push(block)
     } else if (media && bodies.length < MAX_BLOCKS) bodies.push({ ...media, title })
-    else left.push(block)
+    else remaining.push(block)
   }
-  if (left.length > 0)
-    bodies.push({ data: JSON.stringify(left), mimeType: 'application/json', title, count: left.length })
+  if (remaining.length > 0)
+    bodies.push({ data: JSON.stringify(remaining), mimeType: 'application/json', title, count: remaining.length })
 
   const each = Math.floor(Math.min(limit, MAX_SHOWN_TOKENS) / Math.max(1, bodies.length))
-  const above = hasTooManyTokens ? most.toLocaleString('en') : `${formatBytes(maxResultBytes)} of this client`
+  const limitText = hasTooManyTokens ? most.toLocaleString('en') : `${formatBytes(maxResultBytes)} of this client`
   const notes: ContentBlock[] = []
-  for (const body of bodies) notes.push({ type: 'text', text: await replace(host, caller, body, each, above) })
+  for (const body of bodies)
+    notes.push({ type: 'text', text: await keepAndDescribe(host, caller, body, each, limitText) })
   const { _meta } = result
-  const all = [...notes, ...shown]
-  // The descriptions of many parts do not fit a small limit. All together have one.
-  const fits = !isLongResult({ content: all }, most)
+  const blocks = [...notes, ...shown]
+  // If the descriptions of many parts exceed a small limit, the whole result is kept under one handle.
+  const fits = !isLongResult({ content: blocks }, most)
   const body = { data: JSON.stringify(result), mimeType: 'application/json', title }
   return {
-    content: fits ? all : [{ type: 'text', text: await replace(host, caller, body, limit, above) }],
+    content: fits ? blocks : [{ type: 'text', text: await keepAndDescribe(host, caller, body, limit, limitText) }],
     ...(isError === true || isPromised ? { isError: true } : {}),
     ...(_meta === undefined ? {} : { _meta }),
   }
@@ -116,8 +117,8 @@ export async function fitResult(
 /** A part of a resource, as `resources/read` returns it. */
 type ResourceContent = Json
 
-/** Address of the whole, in `_meta` of a part that was replaced. */
-const WHOLE = `${OWN_META}whole`
+/** Key in `_meta` of a replaced part, for the URI of the whole part. */
+const WHOLE_META = `${OWN_META}whole`
 
 /**
  * Makes a resource fit the limit of its server and client. A part that is too long keeps its address and type, and its text
@@ -159,7 +160,7 @@ async function shareLimit<T, Fitted>(
 
 function tokensOfContent(content: ResourceContent): number {
   const media = mediaInBlock({ type: 'resource', resource: content })
-  return media && isShort(media) ? MEDIA_TOKENS : maxTokensOf(String(content['text'] ?? content['blob'] ?? ''))
+  return media && isShownAsMedia(media) ? MEDIA_TOKENS : maxTokensOf(String(content['text'] ?? content['blob'] ?? ''))
 }
 
 async function replaceContent(
@@ -178,8 +179,8 @@ async function replaceContent(
     ...rest,
     text: stored
       ? await describeKept(host, caller, stored, named, tokens, most.toLocaleString('en'))
-      : lost(named, tokens),
-    _meta: { ...asRecord(_meta), ...(stored ? { [WHOLE]: `${RESULT_SCHEME}${stored.handle}` } : {}) },
+      : describeLost(named, tokens),
+    _meta: { ...asRecord(_meta), ...(stored ? { [WHOLE_META]: `${RESULT_SCHEME}${stored.handle}` } : {}) },
   }
 }
 
@@ -188,12 +189,12 @@ export function readByModel(
   result: McpResult,
   reads: 'content' | 'structured' | undefined,
 ): { readonly texts: readonly string[]; readonly media: number } {
-  const { content = [], structuredContent } = partRead(result, reads)
+  const { content = [], structuredContent } = partForModel(result, reads)
   const texts = structuredContent === undefined ? [] : [JSON.stringify(structuredContent) ?? '']
   let media = 0
   for (const block of content) {
     const found = textInBlock(block) === undefined ? mediaInBlock(block) : undefined
-    if (found && isShort(found)) media += MEDIA_TOKENS
+    if (found && isShownAsMedia(found)) media += MEDIA_TOKENS
     else texts.push(textInBlock(block) ?? JSON.stringify(block))
   }
   return { texts, media }
@@ -227,42 +228,42 @@ function calledTool(
 }
 
 /** The part of a result that the client's model reads; both if that is unknown. */
-function partRead(result: McpResult, reads: 'content' | 'structured' | undefined): McpResult {
+function partForModel(result: McpResult, reads: 'content' | 'structured' | undefined): McpResult {
   const { content = [], structuredContent, isError } = result
   if (reads === 'content') return { content }
-  // Of errors, the content is read.
+  // Models read the content of errors.
   return reads === 'structured' && structuredContent !== undefined && isError !== true ? { structuredContent } : result
 }
 
-/** The JSON of a result in the envelope of a module's result begins so. */
+/** Beginning of the envelope of a module's result, as JSON. */
 const ENVELOPE = '{"success":true,"data":'
 
 /** A text to keep, without the envelope. */
-function bodyOf(text: string, title: string): ResultPart {
+function toTextPart(text: string, title: string): ResultPart {
   const isWrapped = text.startsWith(ENVELOPE) && text.endsWith('}')
   return { data: isWrapped ? text.slice(ENVELOPE.length, -1) : text, mimeType: 'text/plain', title }
 }
 
-/** Whether a client that shows a model all of it may show more than that. */
+/** True if the model may read more than `limit` tokens when the client passes all of this on. */
 function isLongResult({ content = [], structuredContent }: McpResult, limit: number): boolean {
-  let left = limit
+  let tokensLeft = limit
   const take = (text: string): boolean => {
-    if (isLongerThan(text, left)) return false
-    left -= maxTokensOf(text)
+    if (isLongerThan(text, tokensLeft)) return false
+    tokensLeft -= maxTokensOf(text)
     return true
   }
   for (const block of content) {
     const text = textInBlock(block)
     const media = text === undefined ? mediaInBlock(block) : undefined
-    if (media && isShort(media)) left -= MEDIA_TOKENS
+    if (media && isShownAsMedia(media)) tokensLeft -= MEDIA_TOKENS
     else if (!take(text ?? JSON.stringify(block))) return true
-    if (left < 0) return true
+    if (tokensLeft < 0) return true
   }
   return structuredContent !== undefined && !take(JSON.stringify(structuredContent) ?? '')
 }
 
 /** Clients show models pictures and sounds; other bytes they show as base64. */
-const isShort = ({ data, mimeType }: Omit<ResultPart, 'title'>): boolean =>
+const isShownAsMedia = ({ data, mimeType }: Omit<ResultPart, 'title'>): boolean =>
   /^(?:image|audio)\//.test(mimeType) && data.length <= MAX_MEDIA_BYTES
 
 /**
@@ -278,13 +279,13 @@ function unwrap(structured: unknown, text: string): { readonly value: unknown; r
   const candidates = inner === undefined ? [structured] : [inner, structured]
   const written = candidates.map((one) => JSON.stringify(one))
   let at = candidates.findIndex((one, index) => one === text || written[index] === text)
-  // Last, because parsing long JSON stops everybody else.
+  // Last, because parsing long JSON blocks all other requests.
   if (at === -1 && structured !== undefined) at = written.indexOf(JSON.stringify(tryParseJson(text)) ?? '')
   return { value: isEnvelope ? data : (candidates[at] ?? structured), isSame: at !== -1 }
 }
 
 /** Keeps a part of a result, and says what it is and how to read it. @param tokens for the note */
-async function replace(
+async function keepAndDescribe(
   host: MetaHost,
   caller: Caller,
   body: ResultPart,
@@ -292,7 +293,7 @@ async function replace(
   above: string,
 ): Promise<string> {
   const stored = await host.results.keep(caller, body)
-  return stored ? await describeKept(host, caller, stored, body, tokens, above) : lost(body, tokens)
+  return stored ? await describeKept(host, caller, stored, body, tokens, above) : describeLost(body, tokens)
 }
 
 async function describeKept(
@@ -303,10 +304,10 @@ async function describeKept(
   tokens: number,
   above: string,
 ): Promise<string> {
-  const how = `${readerFor(host, caller)} {"handle":"${stored.handle}"}`
+  const readCommand = `${readerFor(host, caller)} {"handle":"${stored.handle}"}`
   const min = Math.round((stored.until - host.now()) / 60_000)
   if (!stored.isText)
-    return `[${describeBytes(stored)}, kept as ${stored.handle} for ${min} min. ${how} shows how to get it.]`
+    return `[${describeBytes(stored)}, kept as ${stored.handle} for ${min} min. ${readCommand} shows how to get it.]`
   const summary = await summarize(host, caller, stored, body, tokens * 0.4)
   const count = body.count === undefined ? '' : `${body.count} blocks, `
   const ways = summary.isJson ? `path, where, select, ${WAYS}` : WAYS
@@ -315,10 +316,10 @@ async function describeKept(
       `[${stored.title}: ${count}${describeSize(stored, summary)}, above the limit of ${above}. Kept as ${stored.handle} for ${min} min.]`,
       ...(shape ? [`Shape: ${shape}`] : []),
       ...(preview ? ['Beginning:', preview] : []),
-      `[Not all of it. Read on with ${how}: page, ${ways}.]`,
+      `[Not all of it. Read on with ${readCommand}: page, ${ways}.]`,
     ].join('\n')
-  const all = describe(summary.shape?.slice(0, Math.min(SHAPE_CHARS, tokens)), summary.preview)
-  return isLongerThan(all, tokens) ? describe(undefined, '') : all
+  const description = describe(summary.shape?.slice(0, Math.min(SHAPE_CHARS, tokens)), summary.preview)
+  return isLongerThan(description, tokens) ? describe(undefined, '') : description
 }
 
 const WAYS = 'lines, grep, context, head, tail, sample, count'
@@ -332,7 +333,7 @@ interface KeptPart {
   readonly hint: string
 }
 
-/** Objects that stand for something kept. */
+/** Descriptions that have replaced kept parts. */
 const keptParts = new WeakSet<object>()
 
 /** A part of a result, without JSON inside JSON; one that is too long is kept, and replaced by its description. */
@@ -347,14 +348,14 @@ export async function fitPart(
   if (typeof value === 'object' && value !== null) {
     if (keptParts.has(value))
       return isLongerThan(JSON.stringify(value), tokens) ? withoutBeginning(value as KeptPart) : value
-    // What was written as an escape in a text is a character now.
+    // Parsing has turned escapes in the text into characters.
     if (value !== data) sanitize(value)
   }
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'null')
   if (!isLongerThan(text, tokens)) return value
   const body = { data: text, mimeType: 'text/plain', title }
   const stored = await host.results.keep(caller, body)
-  if (!stored) return lost(body, tokens)
+  if (!stored) return describeLost(body, tokens)
   const summary = await summarize(host, caller, stored, body, (tokens - PART_TOKENS) * 0.6)
   const part: KeptPart = {
     kept: stored.handle,
@@ -367,7 +368,7 @@ export async function fitPart(
   return part
 }
 
-/** Of many parts that were kept alone, each with a long beginning. */
+/** Shortens the description of a kept part, because many of them share the limit. */
 const withoutBeginning = ({ kept, size, hint }: KeptPart): KeptPart => ({ kept, size, hint })
 
 /** Tokens of the description of a kept part, without its beginning. */
@@ -384,7 +385,7 @@ export async function fitParts(
   return await shareLimit(parts, limit, tokensOf, ({ title, data }, share) => fitPart(host, caller, title, data, share))
 }
 
-/** Of a list that was cut, the rows that are whole. */
+/** The complete rows of a list that was cut. */
 function rowsIn(text: string): readonly unknown[] {
   return text
     .split('\n')
@@ -400,7 +401,7 @@ async function summarize(
   tokens: number,
 ): Promise<ResultSummary> {
   const most = Math.max(0, Math.min(PREVIEW_TOKENS, Math.floor(tokens)))
-  // If the thread fails, the beginning alone.
+  // If the thread fails, the summary has only the beginning.
   const summary = await host.results.summarize(caller, handle, most).catch(() => {
     const text = String(data)
     const preview = text.slice(0, cutText(text, most))
@@ -412,14 +413,14 @@ async function summarize(
 const describeSize = ({ bytes }: KeptResult, { lines, isJson, tokens }: ResultSummary): string =>
   `${formatBytes(bytes)}, ${lines.toLocaleString('en')} ${isJson ? 'rows or lines of JSON' : 'lines'}, about ${tokens.toLocaleString('en')} tokens`
 
-const lost = ({ data, title, mimeType }: ResultPart, tokens: number): string => {
+const describeLost = ({ data, title, mimeType }: ResultPart, tokens: number): string => {
   const message = `[E_TOO_LARGE: ${title} returned ${formatBytes(data.length)} of ${mimeType}, which cannot be kept: the disk is full, or execution.results.maxBytes is too small. Ask for a part.]`
   return typeof data === 'string'
     ? `${message}\nBeginning:\n${data.slice(0, cutText(data, Math.min(PREVIEW_TOKENS, tokens * 0.4)))}`
     : message
 }
 
-/** How this caller reads a kept result: where tools are searched, it is not listed. */
+/** How this caller calls `read_result`, which is not listed in discovery and code mode. */
 function readerFor(host: MetaHost, caller: Caller): string {
   const { mode } = host.exposure(caller)
   if (mode === 'code') return 'tools.pegboard.read_result in a script,'

@@ -43,7 +43,7 @@ export const getTool = (host: MetaHost, unlisted: UnlistedTools): MetaTool => ({
     const declared = { id: tool.id, about: '', input: entry.input.json, output: tool.output }
     const owner = view.owners.find(({ id }) => id === tool.module)
     const execution = request.caller.era === 'legacy' ? executionOf(entry) : undefined
-    const shown = {
+    const definition = {
       name: tool.id,
       description: fullDescriptionOf(entry),
       module: tool.module,
@@ -71,36 +71,43 @@ export const getTool = (host: MetaHost, unlisted: UnlistedTools): MetaTool => ({
       ...(isRecord(tool.extra['_meta']) && tool.extra['_meta']['ui'] ? { ui: tool.extra['_meta']['ui'] } : {}),
       ...omitUndefined({ execution }),
     }
-    const version = hashOf(JSON.stringify(shown))
+    const version = hashOf(JSON.stringify(definition))
     if (input['hash'] === version) return valueResult({ name: tool.id, unchanged: true, hash: version })
     const most = Math.min(tokens, limitOf(host, request.caller))
-    return valueResult(firstFitting(most, answersFor({ ...shown, hash: version }, entry.input.json)))
+    return valueResult(firstFitting(most, answersFor({ ...definition, hash: version }, entry.input.json)))
   },
 })
 
-/** What is shown of a tool if all of it is too long: less and less, but always the parameters that a call needs. */
+/** Answers about a tool, each shorter than the one before. All of them have the parameters that a call needs. */
 function* answersFor(
   shown: Json & { readonly name: string; readonly description: string },
   json: JsonSchema,
 ): Iterable<object> {
   yield shown
-  const { name, description: all, parameters, declaration, returns, hash, risk_level } = shown
+  const { name, description: fullDescription, parameters, declaration, returns, hash, risk_level } = shown
   const cut = (chars: number): string =>
-    chars >= all.length
-      ? all
-      : `${truncate(all, chars)}…\n[NOTICE] Pegboard cut this description: ${chars} of ${all.length} characters are shown.`
-  for (let chars = all.length; chars > LEAST; chars = Math.floor(chars * 0.8))
+    chars >= fullDescription.length
+      ? fullDescription
+      : `${truncate(fullDescription, chars)}…\n[NOTICE] Pegboard cut this description: ${chars} of ${fullDescription.length} characters are shown.`
+  for (let chars = fullDescription.length; chars > MIN_USEFUL_CHARS; chars = Math.floor(chars * 0.8))
     yield { ...shown, description: cut(chars) }
   const schema = declaration === undefined ? { parameters } : { declaration }
-  yield { name, description: cut(LEAST), risk_level, ...schema, ...(returns === undefined ? {} : { returns }), hash }
-  yield { name, description: cut(SHORT), risk_level, ...schema, hash }
-  yield { name, description: cut(SHORT), risk_level, signature: signatureOf(json), hash }
-  yield { name, signature: shortSignatureOf(json, SHORT), hash }
+  yield {
+    name,
+    description: cut(MIN_USEFUL_CHARS),
+    risk_level,
+    ...schema,
+    ...(returns === undefined ? {} : { returns }),
+    hash,
+  }
+  yield { name, description: cut(SHORT_CHARS), risk_level, ...schema, hash }
+  yield { name, description: cut(SHORT_CHARS), risk_level, signature: signatureOf(json), hash }
+  yield { name, signature: shortSignatureOf(json, SHORT_CHARS), hash }
 }
 
-/** Characters of a description: a shorter one is of little use, and a shorter one still says what the tool is for. */
-const LEAST = 1_024
-const SHORT = 200
+/** Minimum length of a description that explains how to use the tool, and of one that only says what the tool is for. */
+const MIN_USEFUL_CHARS = 1_024
+const SHORT_CHARS = 200
 
 /** Identifies what was shown, so that a caller that has it need not get it again. */
 const hashOf = (text: string): string => hash('sha256', text, 'base64url').slice(0, 12)

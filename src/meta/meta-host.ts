@@ -79,7 +79,7 @@ export interface MetaHost {
   scriptRead(caller: Caller, name: string, data: unknown): void
   /** Milliseconds since the epoch. */
   now(): number
-  /** When damaged state was put aside, if that was recent. */
+  /** When damaged state was moved aside, if that was recent. */
   lostAt(): number | undefined
   readonly context: ContextHost
 }

@@ -67,25 +67,24 @@ export const readResultTool = (host: MetaHost): MetaTool => ({
     const room = Math.max(50, Math.min(most, tokens - NOTE_TOKENS))
     const answer = await host.results.query(caller, handle, readQuery(input), room, signal ?? abort?.signal)
     const text = answer.text === '' ? `[${answer.note}]` : `[${answer.note}]\n${answer.text}`
-    // Once, also for clients that get values in both forms.
+    // As text only, even for clients that otherwise get structured content, too.
     return { kind: 'mcp', result: { content: [{ type: 'text', text: escapeNotices(text) }] } }
   },
 })
 
 /** @throws PegboardError E_VALIDATION */
 function readQuery(input: Json): ResultQuery {
-  const given = (key: string): boolean => input[key] !== undefined && input[key] !== null
+  const has = (key: string): boolean => input[key] !== undefined && input[key] !== null
   const text = (key: string): object =>
-    given(key) ? { [key]: readText({ [key]: String(input[key]) }, key, NAME, MAX_PATTERN) } : {}
+    has(key) ? { [key]: readText({ [key]: String(input[key]) }, key, NAME, MAX_PATTERN) } : {}
   const integer = (key: string): number => readInteger(input, key, NAME, key === 'page' ? 1 : 0, MAX_LINES, 1)
-  const numbers = INTEGERS.filter(given).map((key) => [key, integer(key)])
+  const numbers = INTEGERS.filter(has).map((key) => [key, integer(key)])
   const { where, select } = input
-  if (given('where') && !isRecord(where))
+  if (has('where') && !isRecord(where))
     throw createInputError(NAME, 'where: an object is required, such as {"state":"open"}')
   const keys = typeof select === 'string' ? select.split(',').map((key) => key.trim()) : select
   const isList = Array.isArray(keys) && keys.length <= MAX_SELECT && keys.every((key) => typeof key === 'string')
-  if (given('select') && !isList)
-    throw createInputError(NAME, `select: a list of at most ${MAX_SELECT} keys is required`)
+  if (has('select') && !isList) throw createInputError(NAME, `select: a list of at most ${MAX_SELECT} keys is required`)
   return {
     ...Object.fromEntries(numbers),
     ...text('path'),

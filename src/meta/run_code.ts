@@ -19,23 +19,23 @@ const MAX_CHARACTERS = 100_000
 const TIMEOUT_MS = { least: 100, most: 600_000, usual: 60_000 }
 /** Each has a thread with memory of its own. */
 const SCRIPTS = { maxConcurrent: 8, maxQueued: 64, setting: '' }
-/** Less than a script can take. */
+/** Characters of a tool's error that a script gets. It can read the rest. */
 const ERROR_CHARS = 1_500
 /** Tokens of the description of a result that is too large for a script. */
 const KEPT_TOKENS = 2_000
-/** How much of what a failed script did its error tells. */
-const SHOWN = { calls: 20, printed: 2_000 }
+/** Maximum number of calls and of printed characters that the error of a failed script contains. */
+const MAX_IN_ERROR = { calls: 20, printed: 2_000 }
 
 /**
  * Runs a script that calls tools.
  * @param sandbox path of the compiled thread, and the clock of the time limit
- * @param own what a script can call besides tools, by name
+ * @param scriptTools what a script can call besides tools, by name
  */
 export const runCode = (
   host: MetaHost,
   sandbox: { readonly thread: string; readonly clock: Clock },
   isMeta: (name: string) => boolean,
-  own: Readonly<Record<string, (request: CallRequest) => Promise<ToolResult>>>,
+  scriptTools: Readonly<Record<string, (request: CallRequest) => Promise<ToolResult>>>,
   running = createSemaphore(SCRIPTS),
 ): MetaTool => ({
   name: 'run_code',
@@ -53,7 +53,7 @@ export const runCode = (
   ),
   hints: RUNS,
   async run(input, request) {
-    // The result is made to fit where all results are.
+    // Only checks the value: `fitResult` applies the limit.
     readMaxTokens(input, 'run_code')
     const source = readText(input, 'code', 'run_code', MAX_CHARACTERS)
     const { least, most, usual } = TIMEOUT_MS
@@ -62,12 +62,12 @@ export const runCode = (
     const { principal } = request.caller
     // Also held while a person is asked: the script keeps its memory.
     await running.acquire(request.signal ?? request.abort?.signal ?? ended.signal, principal)
-    const calls = beginCalls({ ...request, outerSignal: ended.signal, finders: ['search_tools'] }, async (one) => {
-      const ours = Object.hasOwn(own, one.name) ? own[one.name] : undefined
-      if (ours) return await ours(one)
-      if (isMeta(one.name))
-        throw new PegboardError('E_LOOP_DETECTED', `A script cannot call ${one.name}; call it directly.`)
-      return await host.call(one)
+    const calls = beginCalls({ ...request, outerSignal: ended.signal, finders: ['search_tools'] }, async (call) => {
+      const scriptTool = Object.hasOwn(scriptTools, call.name) ? scriptTools[call.name] : undefined
+      if (scriptTool) return await scriptTool(call)
+      if (isMeta(call.name))
+        throw new PegboardError('E_LOOP_DETECTED', `A script cannot call ${call.name}; call it directly.`)
+      return await host.call(call)
     })
     try {
       const result = await runScript(
@@ -81,10 +81,10 @@ export const runCode = (
             const outcome = await calls.run({ name, params }, index, pause)
             if (!outcome.success)
               return { code: outcome.code, error: await fitError(host, request, name, outcome.error) }
-            if (!Object.hasOwn(own, name)) host.scriptRead(request.caller, name, outcome.data)
+            if (!Object.hasOwn(scriptTools, name)) host.scriptRead(request.caller, name, outcome.data)
             return { data: parseJsonText(outcome.data) }
           },
-          // Its handle, which the script reads on.
+          // The script gets a description with a handle, and reads the result with it.
           keep: (name, data) => fitPart(host, request.caller, name, data, KEPT_TOKENS),
         },
         sandbox.clock,
@@ -117,7 +117,7 @@ async function fitError(host: MetaHost, { caller }: CallRequest, title: string, 
 function failureOf({ printed, calls, failure }: Extract<ScriptResult, { failure: unknown }>): PegboardError {
   const { message, line, late } = failure
   const done = calls.length > 0 ? ` Calls made before: ${namesOf(calls)}.` : ''
-  const printedText = printed.join('\n').slice(-SHOWN.printed)
+  const printedText = printed.join('\n').slice(-MAX_IN_ERROR.printed)
   const where = line > 0 ? `line ${line}: ` : ''
   const text = `The script failed: ${where}${message}${/[.!?]$/.test(message) ? '' : '.'}${done}`
   const shown = sanitizeText(printedText === '' ? text : `${text} Printed: ${printedText}`)
@@ -131,5 +131,5 @@ function namesOf(calls: readonly string[]): string {
   const counts = new Map<string, number>()
   for (const name of calls) counts.set(name, (counts.get(name) ?? 0) + 1)
   const names = [...counts].map(([name, count]) => (count > 1 ? `${name} (${count} times)` : name))
-  return joinNames(names, SHOWN.calls)
+  return joinNames(names, MAX_IN_ERROR.calls)
 }

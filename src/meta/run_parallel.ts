@@ -42,14 +42,14 @@ export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolea
     const { value, output } = await runParallel(
       actions,
       { ...request, finders: FINDERS },
-      async (one) => {
-        if (isMeta(one.name))
-          throw new PegboardError('E_LOOP_DETECTED', `run_parallel cannot run ${one.name}; call it directly.`)
-        const result = await host.call(one)
+      async (call) => {
+        if (isMeta(call.name))
+          throw new PegboardError('E_LOOP_DETECTED', `run_parallel cannot run ${call.name}; call it directly.`)
+        const result = await host.call(call)
         // What does not fit even alone is kept now, so that it does not stay in memory until the last call ends.
         const { outcome, files } = outcomeOf(result)
         if (!outcome.success) return result
-        const fitted = await fitPart(host, request.caller, one.name, outcome.data, most)
+        const fitted = await fitPart(host, request.caller, call.name, outcome.data, most)
         return valueResult(fitted, files, outcome.warnings)
       },
       labelOf,
@@ -74,15 +74,15 @@ export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolea
 
 /** @throws PegboardError E_VALIDATION */
 function readActions(raw: unknown): readonly Action[] {
-  let given = raw
-  if (typeof given === 'string') {
-    checkItemCount(given)
-    given = tryParseJson(given)
-    if (given === undefined) throw createInputError('run_parallel', 'actions: a list of {name, params} is required')
+  let actions = raw
+  if (typeof actions === 'string') {
+    checkItemCount(actions)
+    actions = tryParseJson(actions)
+    if (actions === undefined) throw createInputError('run_parallel', 'actions: a list of {name, params} is required')
   }
-  if (!Array.isArray(given) || given.length === 0 || given.length > MAX_ACTIONS)
+  if (!Array.isArray(actions) || actions.length === 0 || actions.length > MAX_ACTIONS)
     throw createInputError('run_parallel', `actions: a list of 1 to ${MAX_ACTIONS} {name, params} is required`)
-  return given.map((one) => {
+  return actions.map((one) => {
     if (!isRecord(one)) throw createInputError('run_parallel', 'actions: each is {name, params}')
     return readCall(one, 'run_parallel')
   })

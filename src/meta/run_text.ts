@@ -39,12 +39,12 @@ export const runText = (
     const { outcomes, output } = await runInOrder(
       calls.map(({ name, arguments: params }) => ({ name, params })),
       { ...request, finders: FINDERS },
-      async (one) => {
-        if (runsText(one))
+      async (call) => {
+        if (runsText(call))
           throw new PegboardError('E_LOOP_DETECTED', 'run_text cannot run itself.', {
             hint: 'Write the calls themselves into the text.',
           })
-        return await start(one)
+        return await start(call)
       },
       (requests) => host.combineApprovals(requests.filter(({ name }) => !isMeta(name))),
     )
@@ -54,7 +54,7 @@ export const runText = (
 })
 
 function runsText({ name, input }: CallRequest): boolean {
-  const own = bareName(name)
-  if (own !== 'execute_tool') return own === 'run_text'
+  const metaName = bareName(name)
+  if (metaName !== 'execute_tool') return metaName === 'run_text'
   return bareName(readCall(input as Json).name) === 'run_text'
 }

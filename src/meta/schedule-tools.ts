@@ -8,7 +8,7 @@ import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
 import { resolvePlannedCall, stateLossNote } from './planned-call.ts'
 
-const ONE = inputSchema({ job_id: TEXT }, 'job_id')
+const JOB_ID_INPUT = inputSchema({ job_id: TEXT }, 'job_id')
 const TOOL_KEYS = ['name', 'action', 'tool_name', 'tool']
 
 /** The tools that run other tools later, once or repeatedly. */
@@ -17,17 +17,22 @@ export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readon
    * `action` is the older name of `tool`. The job's name is `label`, or `name` when both `action` and `name` are
    * given.
    */
-  const read = (raw: Json, own: readonly string[], tool: string, request: Parameters<MetaTool['run']>[1]) => {
-    const entries = Object.entries(raw).filter(([key]) => !own.includes(key))
-    const { label, output_channel, ...given } = Object.fromEntries(entries)
-    const key = ['action', 'tool_name', 'tool', 'name'].find((one) => typeof given[one] === 'string') ?? 'name'
-    const rest = Object.fromEntries(Object.entries(given).filter(([one]) => !TOOL_KEYS.includes(one)))
-    const { name, params } = readCall({ name: given[key], ...rest }, tool)
-    const called = label ?? (key === 'name' ? undefined : given['name'])
+  const readJob = (
+    raw: Json,
+    scheduleKeys: readonly string[],
+    tool: string,
+    request: Parameters<MetaTool['run']>[1],
+  ) => {
+    const entries = Object.entries(raw).filter(([key]) => !scheduleKeys.includes(key))
+    const { label, output_channel, ...callKeys } = Object.fromEntries(entries)
+    const key = ['action', 'tool_name', 'tool', 'name'].find((one) => typeof callKeys[one] === 'string') ?? 'name'
+    const rest = Object.fromEntries(Object.entries(callKeys).filter(([one]) => !TOOL_KEYS.includes(one)))
+    const { name, params } = readCall({ name: callKeys[key], ...rest }, tool)
+    const jobName = label ?? (key === 'name' ? undefined : callKeys['name'])
     const entry = resolvePlannedCall(host, { ...request, name, input: params })
     const channel = output_channel === undefined ? undefined : readText({ output_channel }, 'output_channel', tool, 200)
     if (channel !== undefined) host.delivery.check(request.caller, channel)
-    const jobLabel = called === undefined ? undefined : readText({ label: called }, 'label', tool, 64)
+    const jobLabel = jobName === undefined ? undefined : readText({ label: jobName }, 'label', tool, 64)
     return { tool: entry.tool.id, params, ...omitUndefined({ channel, label: jobLabel }) }
   }
 
@@ -46,7 +51,7 @@ export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readon
       hints: RUNS,
       async run(input, request) {
         const when = readText(input, 'when', 'schedule_once', 100)
-        const job = read(input, ['when'], 'schedule_once', request)
+        const job = readJob(input, ['when'], 'schedule_once', request)
         return valueResult(summarizeJob(await schedule().add(request.caller, { ...job, when })))
       },
     },
@@ -72,7 +77,7 @@ export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readon
       async run(input, request) {
         const own = ['cron', 'timezone', 'max_runs']
         const job = {
-          ...read(input, own, 'schedule_cron', request),
+          ...readJob(input, own, 'schedule_cron', request),
           timezone: input['timezone'] === undefined ? 'UTC' : readText(input, 'timezone', 'schedule_cron', 64),
           cron: input['cron'] === '' ? '' : readText(input, 'cron', 'schedule_cron', 100),
           maxRuns: readInteger(input, 'max_runs', 'schedule_cron', 0, 1_000_000, 0),
@@ -84,7 +89,7 @@ export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readon
       name: 'schedule_cancel',
       title: 'Cancel schedule',
       description: () => 'Cancel a job.',
-      inputSchema: ONE,
+      inputSchema: JOB_ID_INPUT,
       hints: CHANGES,
       async run(input, { caller }) {
         const id = readText(input, 'job_id', 'schedule_cancel', 100)
@@ -107,7 +112,7 @@ export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readon
       name: 'schedule_status',
       title: 'Schedule status',
       description: () => 'Next run, runs and last result of a job.',
-      inputSchema: ONE,
+      inputSchema: JOB_ID_INPUT,
       hints: READS,
       async run(input, { caller }) {
         const id = readText(input, 'job_id', 'schedule_status', 100)

@@ -23,7 +23,7 @@ import { describeMetaTool, type UnlistedTools } from './unlisted-tools.ts'
 const ROW_CHARS = 140
 const DESCRIPTION_CHARS = { min: 50, max: 80, best: 140 }
 const SUMMARY_CHARS = 60
-/** Shares of a row that `starts_in_ms` or `state`, and `needs` without its value, take. */
+/** Characters of a row for `starts_in_ms` or `state`, and for `needs` without its value. */
 const STATE_CHARS = { wait: 28, needs: 12 }
 /** Values of an enum that are compared with a need. */
 const MAX_VALUES = 24
@@ -32,7 +32,7 @@ const SHOWN_CATEGORIES = 4
 const DESCRIBED_CATEGORIES = 6
 const MAX_LINE_CHARACTERS = 500
 const MAX_LINES = 8
-const NAMES = 20
+const MAX_NAMES = 20
 const NAME_LIKE = /^[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+$/u
 /** Maximum number of names in a hint. */
 const SHOWN_NAMES = 10
@@ -69,7 +69,7 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
     const view = host.view(request.caller)
     const owners = new Map(view.owners.map((owner) => [owner.id, owner]))
     const full = input.detail === 'full'
-    const own = unlisted.of(request.caller)
+    const unlistedTools = unlisted.of(request.caller)
     const lines = [...new Set(linesOf(query))]
     host.recordSearch?.(
       request.caller,
@@ -86,7 +86,7 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
     }
     const found = hits.flatMap(({ id, score, query: line }, at) => {
       const entry = view.byId.get(id)
-      const meta = own.get(id)
+      const meta = unlistedTools.get(id)
       const need = lines[line ?? 0] ?? query
       const isWeak = unanswered.includes(need)
       const label = { ...(line !== undefined && { need: line + 1 }), ...(isWeak && { confidence: 'low' as const }) }
@@ -99,19 +99,22 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
     const hint = hintFor(view, isWeakAnswer ? 'all' : unanswered, more, behind)
     const used = usedWith && { used_with: formatUsedWith(usedWith) }
     const about = isWeakAnswer && view.size > 0 ? { categories: categoryLines(view, host, tools) } : {}
-    const answer = (some: ReadonlyArray<(typeof tools)[number]>, ...rest: readonly object[]): object => {
-      const rows = format === 'ts' ? { declarations: declareRows(some, view) } : { tools: some }
-      const omitted = some.length < tools.length ? { omitted: tools.length - some.length } : {}
-      return Object.assign({ ...rows, count: some.length, query, ...omitted }, ...rest)
+    const answer = (shownRows: ReadonlyArray<(typeof tools)[number]>, ...rest: readonly object[]): object => {
+      const rows = format === 'ts' ? { declarations: declareRows(shownRows, view) } : { tools: shownRows }
+      const omitted = shownRows.length < tools.length ? { omitted: tools.length - shownRows.length } : {}
+      return Object.assign({ ...rows, count: shownRows.length, query, ...omitted }, ...rest)
     }
     function* answers(): Iterable<object> {
       yield answer(tools, used ?? {}, about, hint)
       const plain = tools.map(({ tags: _tags, parameters: _parameters, ...row }) => row)
       if (full && format !== 'ts')
-        for (let whole = tools.length - 1; whole >= 0; whole--)
-          yield answer([...tools.slice(0, whole), ...plain.slice(whole)], withoutSchemas(whole, tools.length, hint))
+        for (let fullRows = tools.length - 1; fullRows >= 0; fullRows--)
+          yield answer(
+            [...tools.slice(0, fullRows), ...plain.slice(fullRows)],
+            withoutSchemas(fullRows, tools.length, hint),
+          )
       yield answer(plain, hint)
-      for (const some of shrinking(plain)) yield answer(some)
+      for (const fewer of shrinking(plain)) yield answer(fewer)
     }
     return valueResult(firstFitting(tokens, answers()))
   },
@@ -144,18 +147,18 @@ const linesOf = (query: string): string[] =>
 
 /** Several needs are separated by line breaks; models also send them as a list. @throws PegboardError E_VALIDATION */
 function readQuery(input: Json): string {
-  const given = input['query']
-  const list = Array.isArray(given) && given.every((one) => typeof one === 'string')
+  const value = input['query']
+  const list = Array.isArray(value) && value.every((one) => typeof one === 'string')
   const max = MAX_LINES * (MAX_LINE_CHARACTERS + 2)
-  const query = readText(list ? { query: given.join('\n') } : input, 'query', 'search_tools', max)
+  const query = readText(list ? { query: value.join('\n') } : input, 'query', 'search_tools', max)
   const lines = linesOf(query)
   const needs = lines.filter((line) => !NAME_LIKE.test(line)).length
   if (needs > MAX_LINES) throw createInputError('search_tools', `query: at most ${MAX_LINES} lines (${needs} given)`)
-  if (lines.length > NAMES)
-    throw createInputError('search_tools', `query: at most ${NAMES} names (${lines.length} given)`)
-  const long = lines.find((line) => line.length > MAX_LINE_CHARACTERS)
-  if (long === undefined) return query
-  const what = `query: at most ${MAX_LINE_CHARACTERS} characters a line (length ${long.length})`
+  if (lines.length > MAX_NAMES)
+    throw createInputError('search_tools', `query: at most ${MAX_NAMES} names (${lines.length} given)`)
+  const tooLong = lines.find((line) => line.length > MAX_LINE_CHARACTERS)
+  if (tooLong === undefined) return query
+  const what = `query: at most ${MAX_LINE_CHARACTERS} characters a line (length ${tooLong.length})`
   throw createInputError('search_tools', what)
 }
 
@@ -275,8 +278,12 @@ function hintFor(
 }
 
 /** The hint of an answer in which only the first rows have schemas. */
-function withoutSchemas(whole: number, all: number, { hint }: { readonly hint?: string }): { readonly hint: string } {
-  const note = `To stay within the limit, ${all - whole} of ${all} tools are shown without parameters. get_tool has the rest.`
+function withoutSchemas(
+  fullRows: number,
+  rows: number,
+  { hint }: { readonly hint?: string },
+): { readonly hint: string } {
+  const note = `To stay within the limit, ${rows - fullRows} of ${rows} tools are shown without parameters. get_tool has the rest.`
   return { hint: hint === undefined ? note : `${hint} ${note}` }
 }
 

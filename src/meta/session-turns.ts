@@ -4,7 +4,7 @@ import { dropOldest } from '../core/drop-oldest.ts'
 /** The turn context that sessions set with `set_turn`, for clients that do not send it with each request. */
 export interface SessionTurns {
   /** Returns the caller with its session's turn context, or unchanged if there is none or the request has its own. */
-  as(caller: Caller): Caller
+  withTurn(caller: Caller): Caller
   /** An empty turn removes the stored one. */
   set(caller: Caller, turn: Turn): void
   forget(session: string): void
@@ -16,7 +16,7 @@ export function createSessionTurns(): SessionTurns {
   const turns = new Map<string, Turn>()
   const keyOf = ({ session, principal, profile }: Caller): string => session ?? JSON.stringify([principal, profile])
   return {
-    as(caller) {
+    withTurn(caller) {
       if (turns.size === 0 || caller.turn) return caller
       const turn = turns.get(keyOf(caller))
       return turn ? { ...caller, turn } : caller

@@ -59,7 +59,7 @@ export interface Surface {
   listsOutput(caller: Caller, tool: Tool): boolean
   readonly metaNames: readonly string[]
   readonly unlisted: UnlistedTools
-  /** One line for each meta-tool of this caller. Does not look at any tool. */
+  /** One line for each meta-tool of this caller. Does not read any tool of an owner. */
   guide(caller: Caller): readonly MetaToolSummary[]
 }
 
@@ -163,16 +163,19 @@ export function createSurface(
   },
 ): Surface {
   const { injected, turns } = host.context
-  const isMeta = (given: string): boolean => {
-    const name = bareName(given)
+  const isMeta = (calledName: string): boolean => {
+    const name = bareName(calledName)
     return META_NAMES.includes(name) && !CONTEXT_NAMES.includes(name)
   }
   const { watchers, schedule, facts } = options
-  const later = [...(watchers ? watchTools(host, watchers) : []), ...(schedule ? scheduleTools(host, schedule) : [])]
+  const plannedTools = [
+    ...(watchers ? watchTools(host, watchers) : []),
+    ...(schedule ? scheduleTools(host, schedule) : []),
+  ]
   const readTool = readResultTool(host)
   const unlisted = createUnlistedTools(
     host,
-    [...later, readTool],
+    [...plannedTools, readTool],
     (tool, caller) =>
       host.exposure(caller).mode === 'discovery' &&
       (tool === readTool ? host.results.has(caller) : options.primitives(caller)),
@@ -186,7 +189,7 @@ export function createSurface(
   const tools: readonly MetaTool[] = [
     searchTool,
     describeTool,
-    executeTool(host, isMeta, run, unlisted),
+    executeTool(host, isMeta, runForExecuteTool, unlisted),
     listCategories(host),
     browseCategory(host),
   ]
@@ -195,7 +198,7 @@ export function createSurface(
     ...backgroundTools(host, isMeta),
     ...(facts ? factTools(facts) : []),
   ]
-  const primitives = [...shortTools, ...later]
+  const primitives = [...shortTools, ...plannedTools]
   const discoveryByName = new Map(tools.map((tool) => [tool.name, tool]))
   const primitivesByName = new Map(primitives.map((tool) => [tool.name, tool]))
   const injectTool = requestToolInjection(host)
@@ -210,14 +213,14 @@ export function createSurface(
   )
 
   /** The meta-tool with this name, if this caller has it. */
-  function metaNamed({ name: given, caller }: Pick<CallRequest, 'name' | 'caller'>): MetaTool | undefined {
+  function findMetaTool({ name: given, caller }: Pick<CallRequest, 'name' | 'caller'>): MetaTool | undefined {
     const name = bareName(given)
     if (name === codeTool.name) return host.exposure(caller).mode === 'code' ? codeTool : undefined
-    const meta = discoveryByName.get(name) ?? contextTool(name, caller)
+    const meta = discoveryByName.get(name) ?? findContextTool(name, caller)
     return meta ?? (options.primitives(caller) ? primitivesByName.get(name) : undefined)
   }
 
-  function contextTool(name: string, caller: Caller): MetaTool | undefined {
+  function findContextTool(name: string, caller: Caller): MetaTool | undefined {
     const meta = contextByName.get(name)
     return meta?.admin && !host.context.isAdmin(caller) ? undefined : meta
   }
@@ -236,15 +239,15 @@ export function createSurface(
   const canInject = (caller: Caller): boolean => hasOwnList(caller) && options.primitives(caller)
 
   /** Runs what `execute_tool` was given: any tool, or a meta-tool about the context. */
-  async function run(request: CallRequest): Promise<ToolResult> {
+  async function runForExecuteTool(request: CallRequest): Promise<ToolResult> {
     const name = bareName(request.name)
-    const meta = contextTool(name, request.caller) ?? unlisted.of(request.caller).get(name)
+    const meta = findContextTool(name, request.caller) ?? unlisted.of(request.caller).get(name)
     return meta ? await start(meta, request) : await host.call(request)
   }
 
   /** Runs anything a client may name. */
   async function runNamed(request: CallRequest): Promise<ToolResult> {
-    const meta = metaNamed(request)
+    const meta = findMetaTool(request)
     if (!meta)
       // The spread is last, because members after it cost 4 µs on Node 20.
       return host.call({
@@ -256,10 +259,10 @@ export function createSurface(
     return await start(meta, request)
   }
 
-  const listMeta = (some: readonly MetaTool[], caller: Caller): ListedTool[] => {
+  const listMeta = (metaTools: readonly MetaTool[], caller: Caller): ListedTool[] => {
     const view = host.view(caller)
     const meta = neverDeferred(view.limits.deferralKeys)
-    return some.map((tool) => ({
+    return metaTools.map((tool) => ({
       name: tool.name,
       title: tool.title,
       description: tool.description(view),
@@ -274,41 +277,42 @@ export function createSurface(
     return outputSchemas ?? (maxResultBytes === undefined && limitOf(host, caller, tool) === Number.POSITIVE_INFINITY)
   }
 
-  /** @param describes whether `get_tool` is listed, which shows the full description of shortened ones */
+  /** @param listsGetTool whether `get_tool` is listed, which shows the full description of shortened ones */
   const listFor =
-    (caller: Caller, describes: boolean, isAmongAll = true) =>
+    (caller: Caller, listsGetTool: boolean, isAmongAll = true) =>
     (entry: ViewTool): ListedTool => {
       const whole = caller.era === 'legacy' ? withExecution(entry) : listTool(entry)
       const keepsOutput = entry.tool.output === undefined || (isAmongAll && listsOutput(caller, entry.tool))
       const listed = keepsOutput ? whole : withoutOutput(whole)
-      return describes && isCut(entry)
+      return listsGetTool && isCut(entry)
         ? { ...listed, description: `${listed.description} Call ${describeTool.name} for all of it.` }
         : listed
     }
-  const also = (caller: Caller, some = primitives): ListedTool[] =>
+  const listPrimitives = (caller: Caller, some = primitives): ListedTool[] =>
     options.primitives(caller) ? listMeta(some, caller) : []
 
-  const compact = (view: View, caller: Caller, reads: boolean): readonly ListedTool[] => [
+  const createCompactList = (view: View, caller: Caller, reads: boolean): readonly ListedTool[] => [
     ...listMeta(tools, caller),
-    ...also(caller),
+    ...listPrimitives(caller),
     ...(reads ? listMeta([readTool], caller) : []),
     ...view.tools.map(listCompact),
   ]
 
   /** If a description is shortened, the tool that shows the full one is listed too. */
-  function direct(view: View, caller: Caller, reads: boolean): readonly ListedTool[] {
-    const more = [...also(caller), ...(reads ? listMeta([readTool], caller) : [])]
-    const describes = view.tools.length + more.length < view.limits.maxTools && view.tools.some(isCut)
-    const listed = [...view.tools.map(listFor(caller, describes)), ...more]
-    return describes ? [...listed, ...listMeta([describeTool], caller)] : listed
+  function createDirectList(view: View, caller: Caller, reads: boolean): readonly ListedTool[] {
+    const more = [...listPrimitives(caller), ...(reads ? listMeta([readTool], caller) : [])]
+    const listsGetTool = view.tools.length + more.length < view.limits.maxTools && view.tools.some(isCut)
+    const listed = [...view.tools.map(listFor(caller, listsGetTool)), ...more]
+    return listsGetTool ? [...listed, ...listMeta([describeTool], caller)] : listed
   }
 
   /** The list of all tools of a view, cached because there may be ten thousand. */
-  const whole = (view: View, caller: Caller, mode: 'direct' | 'compact'): readonly ListedTool[] => {
+  const listWhole = (view: View, caller: Caller, mode: 'direct' | 'compact'): readonly ListedTool[] => {
     const listsByMode = getOrInsert(lists, view, () => ({}))
-    const reads = listsReading(view, caller)
+    const reads = listsReadTool(view, caller)
     const key = reads ? `${mode}, reads` : mode
-    listsByMode[key] ??= mode === 'direct' ? direct(view, caller, reads) : compact(view, caller, reads)
+    listsByMode[key] ??=
+      mode === 'direct' ? createDirectList(view, caller, reads) : createCompactList(view, caller, reads)
     return listsByMode[key]
   }
   const lists = new WeakMap<View, Record<string, readonly ListedTool[]>>()
@@ -317,7 +321,7 @@ export function createSurface(
    * Whether the tool that reads long results is listed where all tools are. Without the other tools of Pegboard, it is listed
    * once there is such a result; lists of the 2026 era must not change with a call.
    */
-  function listsReading({ limits }: View, caller: Caller): boolean {
+  function listsReadTool({ limits }: View, caller: Caller): boolean {
     if (options.primitives(caller)) return true
     return hasOwnList(caller) && (!limits.trustsListChanged || host.results.has(caller))
   }
@@ -325,7 +329,7 @@ export function createSurface(
   return {
     metaNames: META_NAMES,
     fit: (request, result, promised) =>
-      fitResult(host, request, result, promised, (name) => metaNamed({ ...request, name }) !== undefined),
+      fitResult(host, request, result, promised, (name) => findMetaTool({ ...request, name }) !== undefined),
     fitResource: (...resource) => fitResource(host, ...resource),
     listsOutput,
     unlisted,
@@ -347,11 +351,11 @@ export function createSurface(
       }))
     },
     alwaysListed: (caller) => (options.primitives(caller) ? primitives.length + 1 : 0),
-    list(asking, mode) {
-      const caller = turns.as(asking)
+    list(requestCaller, mode) {
+      const caller = turns.withTurn(requestCaller)
       const view = host.view(caller)
       if (mode === 'code') return listMeta([searchTool, codeTool], caller)
-      if (mode !== 'discovery') return whole(view, caller, mode)
+      if (mode !== 'discovery') return listWhole(view, caller, mode)
       const injectedNames = hasOwnList(caller) ? injected.of(caller) : []
       const chosen = new Set<ViewTool>()
       for (const name of new Set([...options.pinned(caller), ...injectedNames])) {
@@ -359,14 +363,14 @@ export function createSurface(
         if (found.kind === 'found') chosen.add(found.tool)
       }
       const always = listMeta(tools, caller)
-      const more = [...also(caller, shortTools), ...(canInject(caller) ? listMeta([injectTool], caller) : [])]
+      const more = [...listPrimitives(caller, shortTools), ...(canInject(caller) ? listMeta([injectTool], caller) : [])]
       const room = view.limits.maxTools - always.length
       const listedTools = [...chosen].slice(0, room).map(listFor(caller, true, false))
       return [...always, ...(more.length + listedTools.length > room ? [] : more), ...listedTools]
     },
-    async call(given) {
-      const caller = turns.as(given.caller)
-      const request = caller === given.caller ? given : { ...given, caller }
+    async call(clientRequest) {
+      const caller = turns.withTurn(clientRequest.caller)
+      const request = caller === clientRequest.caller ? clientRequest : { ...clientRequest, caller }
       injected.clearIfNewAnswer(caller)
       return await runNamed(request)
     },

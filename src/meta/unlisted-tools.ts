@@ -6,7 +6,7 @@ import type { SearchSource } from '../search/search-document.ts'
 import { hashOf } from '../search/word-pieces.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 
-/** Meta-tools that can be called by name and found by search but are not listed, to keep the menu small. */
+/** Meta-tools that can be called by name and found by search, but are not listed, to keep the list short. */
 export interface UnlistedTools {
   /** The unlisted tools of this caller, by name. */
   of(caller: Caller): ReadonlyMap<string, MetaTool>

@@ -19,7 +19,7 @@ import {
 } from './meta-input.ts'
 import { resolvePlannedCall, stateLossNote } from './planned-call.ts'
 
-const ONE = inputSchema({ watcher_id: TEXT }, 'watcher_id')
+const WATCHER_ID_INPUT = inputSchema({ watcher_id: TEXT }, 'watcher_id')
 
 /** The tools that call another tool repeatedly and report changes. */
 export function watchTools(host: MetaHost, watchers: () => Watchers): readonly MetaTool[] {
@@ -33,22 +33,22 @@ export function watchTools(host: MetaHost, watchers: () => Watchers): readonly M
     name,
     title,
     description: () => about,
-    inputSchema: ONE,
+    inputSchema: WATCHER_ID_INPUT,
     hints,
     async run(input, { caller }) {
       const id = readText(input, 'watcher_id', name, 100)
       return valueResult(statusOf((await work(caller, id)) ?? throwMissing(id)))
     },
   })
-  const inState = async (
+  const requireState = async (
     caller: Caller,
     id: string,
     requiredStatus: 'running' | 'paused',
     verb: string,
   ): Promise<void> => {
-    const now = await watchers().get(caller, id)
-    if (!now || now.status === requiredStatus) return
-    const message = `Watcher '${id}' is ${now.status}; only a ${requiredStatus} one can be ${verb}.`
+    const watcher = await watchers().get(caller, id)
+    if (!watcher || watcher.status === requiredStatus) return
+    const message = `Watcher '${id}' is ${watcher.status}; only a ${requiredStatus} one can be ${verb}.`
     throw new PegboardError('E_VALIDATION', message, { hint: 'watch_status shows its state.' })
   }
 
@@ -106,11 +106,11 @@ export function watchTools(host: MetaHost, watchers: () => Watchers): readonly M
     },
     watcherTool('watch_stop', 'Stop watcher', 'Stop a watcher.', (caller, id) => watchers().remove(caller, id)),
     watcherTool('watch_pause', 'Pause watcher', 'Pause a watcher.', async (caller, id) => {
-      await inState(caller, id, 'running', 'paused')
+      await requireState(caller, id, 'running', 'paused')
       return watchers().pause(caller, id)
     }),
     watcherTool('watch_resume', 'Resume watcher', 'Resume a watcher.', async (caller, id) => {
-      await inState(caller, id, 'paused', 'resumed')
+      await requireState(caller, id, 'paused', 'resumed')
       return watchers().resume(caller, id)
     }),
     watcherTool(
@@ -146,7 +146,7 @@ export function watchTools(host: MetaHost, watchers: () => Watchers): readonly M
         const last = readInteger(input, 'last_n', 'watch_history', 1, 100, 10)
         return valueResult({
           watcher_id: id,
-          checks: history.slice(-last).map(({ at, ...seen }) => ({ ...seen, at: new Date(at).toISOString() })),
+          checks: history.slice(-last).map(({ at, ...check }) => ({ ...check, at: new Date(at).toISOString() })),
         })
       },
     },

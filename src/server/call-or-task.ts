@@ -9,7 +9,7 @@ import type { McpResult } from '../core/tool-result.ts'
 import type { Task } from '../exec/background-task.ts'
 import { OWN, toWireTask } from '../exec/task-requests.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
-import { putInBackground } from '../meta/background-tools.ts'
+import { createBackgroundAnswer } from '../meta/background-tools.ts'
 import { RUNNERS } from '../meta/surface.ts'
 import { toClientResult } from './mcp-results.ts'
 import type { CallHost } from './server-host.ts'
@@ -71,7 +71,8 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
     const done = await Promise.race([work, escalation.promise])
     if (done) return toClientResult(done, host, request)
     const task = await adopt()
-    if (task) return asTask ? toTaskResult(task, host.taskTtlMs) : toClientResult(putInBackground(task), host, request)
+    if (task)
+      return asTask ? toTaskResult(task, host.taskTtlMs) : toClientResult(createBackgroundAnswer(task), host, request)
     // The limit of tasks is reached, so the client waits.
     adoption.resolve()
     return toClientResult(await work, host, request)
