@@ -36,7 +36,7 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
   const facts = factsOf(name)?.facts
   const listed = app.surface.list(caller, mode).map((tool) => tool.name)
   const { byId } = app.catalog.snapshot()
-  const { key: _key, preferredSchema: suited, schema, maxTools, ...limits } = view.limits
+  const { key: _key, preferredSchema, schema, maxTools, ...limits } = view.limits
   const shortened = [...view.byId].flatMap(([id, { tool }]) => {
     const own = byId.get(id)?.name ?? tool.name
     return own.length > limits.maxNameLength ? [{ tool: id, from: own, to: tool.name }] : []
@@ -54,7 +54,11 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
     name,
     title: facts?.title ?? null,
     listed,
-    limits: { maxTools: Number.isFinite(maxTools) ? maxTools : null, schema: schema ?? suited ?? null, ...limits },
+    limits: {
+      maxTools: Number.isFinite(maxTools) ? maxTools : null,
+      schema: schema ?? preferredSchema ?? null,
+      ...limits,
+    },
     shortened,
     schemas: view.tools.filter((entry) => listTool(entry).inputSchema !== entry.input.json).map(({ tool }) => tool.id),
     warnings: [

@@ -109,7 +109,7 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
     const joint = approval && takeJointAnswer(approval, call) ? approval : undefined
     let messages: readonly string[]
     try {
-      messages = joint ? joint.messages() : createConfirmation([{ tool, input, rule: rule }], hide)
+      messages = joint ? joint.messages() : createConfirmation([{ tool, input, rule }], hide)
     } catch (error) {
       onGate?.('unasked', setting)
       throw error

@@ -168,7 +168,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
           skipped: (current.skipped ?? 0) + 1 + skippedRuns(current.cron, timezone, current.nextAt, at),
         }
       }
-      return { change, notify: notify }
+      return { change, notify }
     },
     abandoned(id, owner, job) {
       const name = nameOf({ ...job, id })

@@ -146,7 +146,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
           ...(isLastCheck ? { status: 'completed' as const, nextAt: null } : {}),
         }
       }
-      return { change, notify: notify }
+      return { change, notify }
     },
     // The next check reads the value again.
     abandoned: () => ({ change: (watcher) => watcher }),

@@ -92,7 +92,7 @@ function limitsFrom(facts: ClientFacts | undefined, settings: readonly ClientSet
     maxNameLength: configured.maxNameLength ?? (facts ? roomForName(facts) : WIRE_NAME_MAX),
     ...omitUndefined({
       schema: configured.schema,
-      suited: facts?.schema,
+      preferredSchema: facts?.schema,
       maxResultBytes: configured.maxResultBytes ?? facts?.maxResultBytes,
       maxResultTokens: configured.maxResultTokens ?? facts?.maxResultTokens,
       wholeResources: configured.wholeResources,
@@ -108,5 +108,5 @@ function limitsFrom(facts: ClientFacts | undefined, settings: readonly ClientSet
 }
 
 /** How schemas are listed: as configured, otherwise as the client needs them. */
-export const styleFor = ({ schema, preferredSchema: suited }: ClientLimits, defaultStyle: SchemaStyle): SchemaStyle =>
-  schema ?? (defaultStyle === 'portable' ? (suited ?? defaultStyle) : defaultStyle)
+export const styleFor = ({ schema, preferredSchema }: ClientLimits, defaultStyle: SchemaStyle): SchemaStyle =>
+  schema ?? (defaultStyle === 'portable' ? (preferredSchema ?? defaultStyle) : defaultStyle)

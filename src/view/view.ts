@@ -80,9 +80,7 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
   const owners = once(() =>
     [...snapshot.owners.values()].filter(({ id, internal }) => internal !== true && policy.allowsOwner(id, caller)),
   )
-  const scope = once(
-    (): MergeScope => ({ caller, rules, owners: owners(), offered, listingLimits: listingLimits, warn }),
-  )
+  const scope = once((): MergeScope => ({ caller, rules, owners: owners(), offered, listingLimits, warn }))
   const merged = once(() => mergeTools(snapshot.tools, scope()))
   const quarantined = once(() => quarantinedTools(snapshot, caller, rules))
   const hidden = once(() => new Map([...merged().hidden, ...quarantined().hidden]))
