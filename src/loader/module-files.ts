@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -88,7 +89,7 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
   async function find(): Promise<ModuleEntry[]> {
     const found: ModuleEntry[] = []
     for (const dir of options.bundledDirs) {
-      const off = await switchedOffIn(dir)
+      const off = switchedOffIn(dir)
       for (const entry of await discoverModules(dir, true))
         found.push(options.isOn?.(entry.stem) === false ? { ...entry, switchedOff: off[entry.stem] } : entry)
     }
@@ -97,9 +98,9 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
   }
 
   /** Written by the build; missing when Pegboard runs from source, where every module is imported. */
-  async function switchedOffIn(dir: string): Promise<Readonly<Record<string, SwitchedOffRecord>>> {
-    const text = await readFile(join(dir, 'switched-off.json'), 'utf8').catch(() => '{}')
-    return JSON.parse(text) as Readonly<Record<string, SwitchedOffRecord>>
+  function switchedOffIn(dir: string): Readonly<Record<string, SwitchedOffRecord>> {
+    const file = join(dir, 'switched-off.json')
+    return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
   }
 
   async function read(entry: ModuleEntry): Promise<void> {
