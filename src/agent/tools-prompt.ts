@@ -114,7 +114,7 @@ function summarizeTools({ view }: PromptContext, shown = SHOWN): string {
   const names = shown === 0 || named.length === 0 ? '' : `: ${named.join(', ')}`
   const unread = unreadServers(view).length
   const more = unread > 0 ? ` ${amount(unread, 'server')} still connecting.` : ''
-  return `Pegboard gathers ${amount(view.size, 'tool')} across ${amount(domains.length, 'domain')}${names}.${more}`
+  return `Pegboard has ${amount(view.size, 'tool')} across ${amount(domains.length, 'domain')}${names}.${more}`
 }
 
 const amount = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`

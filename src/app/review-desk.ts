@@ -65,6 +65,8 @@ export interface ReviewDesk {
   readonly shownFingerprints: ReturnType<typeof createFileStore<Readonly<Record<string, string>>>>
   /** Servers, then APIs. */
   readonly entries: ReadonlyMap<string, ReviewEntry>
+  /** Names of disabled servers and APIs, which have no entry. */
+  readonly disabled: readonly string[]
 }
 
 /** A server or API to review. */
@@ -118,6 +120,7 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
       tools: () => operationsOf(settings),
     })),
   ]
+  const enabled = entries
     .filter(({ settings }) => settings.enabled)
     .map(({ id, settings, module, tools }) => [id, { settings, module, tools: tools() }] as const)
   return {
@@ -125,7 +128,8 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
     lock: createLock({ file, log }),
     approvedDefinitions: createFileStore<StoredDefinitions>(join(config.dirs.state, 'trust'), failed),
     shownFingerprints: createFileStore(join(config.dirs.state, 'trust'), failed),
-    entries: new Map(entries),
+    entries: new Map(enabled),
+    disabled: entries.filter(({ settings }) => !settings.enabled).map(({ id }) => id),
   }
 }
 
@@ -141,6 +145,8 @@ export function serversOf(desk: ReviewDesk, serverName: string | undefined): Rev
     findEntry((_id, { module }) => [module]) ??
     findEntry((id) => [id.replace(/^openapi\./, '')])
   if (found) return [serverOf(desk, ...found)]
+  if (desk.disabled.includes(serverName))
+    throw new ReviewError(`the server "${serverName}" is disabled: \`pegboard enable ${serverName}\` switches it on`)
   const known = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
   throw new ReviewError(`there is no server "${serverName}"${didYouMean(serverName, ids, known)}`)
 }

@@ -64,10 +64,10 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
     warnings: [
       ...(facts ? [] : [`Pegboard knows no client called "${name}", so it shows what every client supports.`]),
       ...(left > 0 && mode === 'discovery'
-        ? [`${left} of the pinned tools are not listed: this client takes ${maxTools} tools.`]
+        ? [`${left} of the pinned tools are not listed: this client accepts at most ${maxTools} tools.`]
         : []),
       ...(unlisted > 0
-        ? [`the tools for parallel and background work are not listed: this client takes ${maxTools} tools.`]
+        ? [`the tools for parallel and background work are not listed: this client accepts at most ${maxTools} tools.`]
         : []),
       ...(long.length > 0 && !isSearched(mode)
         ? [

@@ -163,8 +163,8 @@ function durationOf(word: string): number {
 }
 
 const state = ({ expiresAt }: StoredToken, now: number): string => {
-  if (expiresAt === undefined) return 'holds until revoked'
-  return `${isExpired({ expiresAt }, now) ? 'expired' : 'holds until'} ${new Date(expiresAt).toISOString()}`
+  if (expiresAt === undefined) return 'valid until revoked'
+  return `${isExpired({ expiresAt }, now) ? 'expired' : 'valid until'} ${new Date(expiresAt).toISOString()}`
 }
 
 /** The limits of a token, if it has any. */

@@ -35,9 +35,10 @@ export async function diagnose(options: DiagnoseOptions): Promise<void> {
   const loaded = await loadOrReport(options)
   if (!loaded) return
   const { config } = loaded
-  const ids = Object.entries(config.servers).flatMap(([id, { enabled }]) =>
-    enabled && (all || only.includes(id)) ? [id] : [],
-  )
+  const chosen = Object.keys(config.servers).filter((id) => all || only.includes(id))
+  const ids = chosen.filter((id) => config.servers[id]?.enabled)
+  for (const id of chosen.filter((id) => !ids.includes(id)))
+    report.passed({ about: `server ${id}`, message: 'disabled in the configuration, so not checked' })
   checkSkipped(config, only, report)
   if (!all)
     return void (await withStarted(options, config, (app) => checkServers(serverChecks(options, app, config), ids)))

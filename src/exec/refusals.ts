@@ -89,7 +89,7 @@ export function createNotFoundError(
     })
   }
   if (sameModule.length > 0)
-    return new PegboardError('E_NOT_FOUND', `${message} Near it: ${sameModule.join(', ')}.`, {
+    return new PegboardError('E_NOT_FOUND', `${message} Similar names: ${sameModule.join(', ')}.`, {
       hint: 'Use one of these names.',
     })
   if (finders.length > 0)

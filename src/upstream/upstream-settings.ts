@@ -318,7 +318,7 @@ export function parseServer(
   for (const key of Object.keys(entry)) {
     if (key in serverSchema.shape) continue
     const [nearest] = FOREIGN.has(key) ? [] : findNearest(key, Object.keys(serverSchema.shape), 2, 1)
-    warnings.push(`${where}.${key} means nothing to Pegboard${nearest ? `; did you mean "${nearest}"?` : '.'}`)
+    warnings.push(`${where}.${key} is not a setting of Pegboard${nearest ? `; did you mean "${nearest}"?` : '.'}`)
   }
   const { effect, tripwire, instance, auth, timeoutMs, maxResultTokens, connectTimeoutMs } = entry
   const summary = entry.summary ?? entry.description

@@ -47,7 +47,7 @@ export function decideExposure(view: View, defaults: ExposureSettings, alwaysLis
   const limitReason = isSearched(preferredMode)
     ? undefined
     : listed > maxTools
-      ? `${listed} are more than the ${maxTools} this client takes (clients.<name>.maxTools)`
+      ? `${listed} are more than the ${maxTools} that this client accepts (clients.<name>.maxTools)`
       : settings.mode === 'auto' && unseen > 0 && !trustsListChanged
         ? 'this client does not apply changed lists (clients.<name>.trustsListChanged), so it would not see tools that are added later'
         : undefined

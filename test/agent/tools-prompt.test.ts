@@ -21,7 +21,7 @@ describe('the prompt for a model that calls tools itself [DIG-37]', () => {
     const prompt = systemPrompt({ ...tools, agentId: 'helper', role: 'librarian', userPrompt: 'Find my book.' })
     const lines = prompt.split('\n')
     expect(lines[0]).toBe('You are helper, role: librarian.')
-    expect(lines[1]).toBe('Pegboard gathers 54 tools across 3 domains: filesystem, hello, many.')
+    expect(lines[1]).toBe('Pegboard has 54 tools across 3 domains: filesystem, hello, many.')
     const listed = app.surface.list(localCaller, 'discovery').map(({ name }) => name)
     expect(lines).toContain(`You have ${listed.length} tools about tools:`)
     expect(listed.length).toBeGreaterThanOrEqual(5)
@@ -35,7 +35,7 @@ describe('the prompt for a model that calls tools itself [DIG-37]', () => {
     const { app, ...tools } = await told('direct', 1)
     for (const id of ['hello', 'filesystem']) app.catalog.delete(id)
     expect(systemPrompt({ ...tools, view: app.view(localCaller) })).toContain(
-      'Pegboard gathers 1 tool across 1 domain: many.',
+      'Pegboard has 1 tool across 1 domain: many.',
     )
   })
 
@@ -43,7 +43,7 @@ describe('the prompt for a model that calls tools itself [DIG-37]', () => {
     const { app, ...tools } = await told('direct')
     const prompt = systemPrompt(tools)
     expect(prompt).toBe(
-      'You are assistant, role: assistant.\nPegboard gathers 54 tools across 3 domains: filesystem, hello, many.\n\nThey are all listed; call them by name.',
+      'You are assistant, role: assistant.\nPegboard has 54 tools across 3 domains: filesystem, hello, many.\n\nThey are all listed; call them by name.',
     )
     for (const { name } of app.surface.guide(localCaller)) expect(prompt).not.toContain(name)
   })
@@ -77,7 +77,7 @@ describe('the prompt for a model that calls tools itself [DIG-37]', () => {
     const sections = [{ priority: 0, text: 'x'.repeat(1_400) }]
     const text = toolsPrompt({ ...tools, sections }, 2_000)
     expect(text.length).toBeLessThanOrEqual(2_000)
-    expect(text).toMatch(/^Pegboard gathers 54 tools across 3 domains\.\n/)
+    expect(text).toMatch(/^Pegboard has 54 tools across 3 domains\.\n/)
     expect(text).toContain('3. Execute it:')
     expect(text).toContain('x'.repeat(1_400))
     expect(toolsPrompt({ ...tools, sections: [{ priority: 0, text: 'x'.repeat(9_000) }] }, 2_000)).toHaveLength(2_000)
@@ -88,7 +88,7 @@ describe('the prompt for a model that writes calls as text [DIG-38]', () => {
   it.each(['direct', 'compact', 'discovery'])('has a section for each tool in %s mode', async (mode) => {
     const { app, ...tools } = await told(mode)
     const prompt = systemPrompt({ ...tools, mode: 'text', agentId: 'helper', userPrompt: 'Go.' })
-    expect(prompt).toMatch(/^You are helper, role: assistant\.\nPegboard gathers 54 tools across 3 domains/)
+    expect(prompt).toMatch(/^You are helper, role: assistant\.\nPegboard has 54 tools across 3 domains/)
     expect(prompt).toContain('\n\nAVAILABLE TOOLS\n\n')
     const listed = app.surface.list(localCaller, tools.exposure.mode)
     for (const { name, description, inputSchema } of listed)

@@ -51,7 +51,7 @@ describe('pegboard prompt', () => {
     )
     remove()
     expect(code).toBe(0)
-    expect(out).toMatch(/^You are a, role: b\.\nPegboard gathers 14 tools across 2 domains: [\s\S]+\n\nBe brief\.\n$/)
+    expect(out).toMatch(/^You are a, role: b\.\nPegboard has 14 tools across 2 domains: [\s\S]+\n\nBe brief\.\n$/)
   })
 
   it.each([

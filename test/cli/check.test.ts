@@ -163,7 +163,7 @@ describe('check', () => {
 
     const tiny = await as('tiny')
     expect(tiny.mode).toBe('discovery')
-    expect(tiny.why).toContain('more than the 6 this client takes')
+    expect(tiny.why).toContain('more than the 6 that this client accepts')
     expect(tiny.client.shortened).toEqual([
       { tool: 'filesystem.read_many', from: 'filesystem__read_many', to: 'filesystem__1e43e2ac' },
       { tool: 'filesystem.read_file', from: 'filesystem__read_file', to: 'filesystem__1aa2befd' },
@@ -177,8 +177,8 @@ describe('check', () => {
     expect(tiny.client.listed).toHaveLength(6)
     expect(tiny.warnings).toEqual([
       'Pegboard knows no client called "tiny", so it shows what every client supports.',
-      '1 of the pinned tools are not listed: this client takes 6 tools.',
-      'the tools for parallel and background work are not listed: this client takes 6 tools.',
+      '1 of the pinned tools are not listed: this client accepts at most 6 tools.',
+      'the tools for parallel and background work are not listed: this client accepts at most 6 tools.',
     ])
     const nobody = (await pegboard(at.dir, 'check', '--config', 'clients.json', '--client', 'cursor')).out
     expect(nobody).toMatch(/^Client +cursor-vscode \(Cursor\)$/m)

@@ -154,6 +154,16 @@ To decide about single tools, name them after the server. --reject instead of --
     expect(Object.keys(JSON.parse(readFileSync(lock, 'utf8')).servers.calc)).toEqual(['add'])
   })
 
+  it('says that a server is disabled', async () => {
+    const { run } = desk([add], { disabled: true })
+    expect(await run('review', 'calc')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining(
+        'the server "calc" is disabled: `pegboard --config mcp.config.json enable calc` switches it on',
+      ),
+    })
+  })
+
   it('reports a wrong command line and a damaged lock file', async () => {
     const { run, see, lock, dir } = desk([add])
     await see()

@@ -107,7 +107,7 @@ it('the purpose of a token is printed, listed, and available as JSON', async () 
   })
   expect(Date.parse(expires) - Date.parse(created)).toBe(30 * 86_400_000)
   expect((await pegboard(dir, 'token', 'list')).out).toBe(
-    `${id}  laptop  holds until ${expires} (principal ann; profile work; roles admin, auditor; tools github.*; effect read)\n`,
+    `${id}  laptop  valid until ${expires} (principal ann; profile work; roles admin, auditor; tools github.*; effect read)\n`,
   )
 })
 

@@ -462,7 +462,7 @@ describe('configuration files of other clients', () => {
     expect(warnings).toEqual([
       'servers.good is ignored: mcpServers.good is there too.',
       'mcpServers.bad names neither a command nor a url; the server is ignored.',
-      'mcpServers.good.alwaysAllow means nothing to Pegboard.',
+      'mcpServers.good.alwaysAllow is not a setting of Pegboard.',
     ])
   })
 })

@@ -261,6 +261,13 @@ it('recognises a Pegboard at its own port', async () => {
   expect(passed).toContainEqual({ about: 'port', message: `Pegboard runs at 127.0.0.1:${port}` })
 })
 
+it('says that a server is disabled', async () => {
+  const files = { 'mcp.config.json': { mcpServers: { off: { ...servers.thinking, disabled: true } } } }
+  const { out, code } = await doctor(files, { argv: ['off'] })
+  expect(code).toBe(0)
+  expect(out).toContain('ok      server off: disabled in the configuration, so not checked\n')
+})
+
 it('checks single servers, and refuses unknown names', async () => {
   const files = {
     'mcp.config.json': { mcpServers: { thinking: servers.thinking, typo: { command: 'no-such-program' } } },

@@ -32,7 +32,7 @@ describe.each(['legacy', 'modern'] as const)('clients of the %s era', (era) => {
     const status = JSON.parse(
       ((await cursor.readResource({ uri: 'server://status' })).contents[0] as Answer).text as string,
     )
-    expect(status.why).toContain('more than the 40 this client takes')
+    expect(status.why).toContain('more than the 40 that this client accepts')
     for (const client of [cursor, other]) expect(await textOf(client, 'many__tool_59')).toBe('many.tool_59')
   })
 

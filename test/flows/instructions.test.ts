@@ -47,7 +47,7 @@ describe("a module's prompt section", () => {
     expect(['a', 'b', 'c', 'd'].map((id) => times(text, `Section of ${id}.`))).toEqual([1, 1, 1, 1])
     const order = [
       'Section of d.',
-      'Pegboard gathers',
+      'Pegboard has',
       'Text of the operator.',
       'Section of a.',
       'Section of c.',

@@ -16,7 +16,7 @@ describe.each(ERAS)("Pegboard's own prompt, for a client of the %s era", (era) =
     ])
     const given = { agent_id: 'assistant', role: 'assistant', mode: 'native', user_prompt: 'Be brief.' }
     const text = textOf(await client.getPrompt({ name: 'system_prompt', arguments: given }))
-    expect(text).toMatch(/^You are assistant, role: assistant\.\nPegboard gathers 14 tools across 2 domains: /)
+    expect(text).toMatch(/^You are assistant, role: assistant\.\nPegboard has 14 tools across 2 domains: /)
     const { tools } = await client.listTools()
     for (const { name } of tools) expect(text).toContain(`- ${name}: `)
     expect(text.match(/^\d\. /gm)).toEqual(['1. ', '2. ', '3. '])

@@ -116,9 +116,9 @@ describe('an entry of mcpServers', () => {
       deny: ['rm_*'],
     })
     expect(warnings).toEqual([
-      'mcpServers.srv.gallery means nothing to Pegboard.',
-      'mcpServers.srv.autoApprove means nothing to Pegboard.',
-      'mcpServers.srv.alwaysAllow means nothing to Pegboard.',
+      'mcpServers.srv.gallery is not a setting of Pegboard.',
+      'mcpServers.srv.autoApprove is not a setting of Pegboard.',
+      'mcpServers.srv.alwaysAllow is not a setting of Pegboard.',
     ])
   })
 
@@ -161,7 +161,7 @@ describe('an entry of mcpServers', () => {
 
   it('with a misspelled key causes a warning with the nearest key', () => {
     expect(parse({ command: 'c', prefx: 'p' }).warnings).toEqual([
-      'mcpServers.srv.prefx means nothing to Pegboard; did you mean "prefix"?',
+      'mcpServers.srv.prefx is not a setting of Pegboard; did you mean "prefix"?',
     ])
   })
 

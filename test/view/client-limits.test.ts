@@ -189,7 +189,7 @@ describe('the exposure of a client', () => {
     expect(decide('cursor-vscode', 40).mode).toBe('direct')
     const { mode, why } = decide('cursor-vscode', 41)
     expect(mode).toBe('discovery')
-    expect(why).toMatch(/; 41 are more than the 40 this client takes \(clients\.<name>\.maxTools\)$/)
+    expect(why).toMatch(/; 41 are more than the 40 that this client accepts \(clients\.<name>\.maxTools\)$/)
     expect(decide('cursor-vscode', 41, { mode: 'direct' }).mode).toBe('discovery')
     expect(decide('cursor-vscode', 36, { mode: 'compact' }).mode).toBe('discovery')
     expect(decide('cursor-vscode', 35, { mode: 'compact' }).mode).toBe('compact')
