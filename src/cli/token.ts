@@ -63,7 +63,7 @@ async function create({ args, io, config, tokens, name }: TokenCommand): Promise
   const lasts = readOption(args, 'expires')
   if ((await tokens.list()).some((one) => one.name === name && !isExpired(one, now)))
     throw new UsageError(`a token "${name}" exists already; revoke it with pegboard token revoke ${name}`)
-  const { token, kept } = createToken({
+  const { token, stored: kept } = createToken({
     name,
     principal,
     ...(readOption(args, 'profile') === undefined ? {} : { profile: profileFor(args, config) }),

@@ -31,24 +31,24 @@ export interface AccessTokensOptions {
 /** Limits for answers of an issuer, which are short. */
 const LIMITS = { timeoutMs: 5_000, maxWireBytes: 256 * 1024, maxBytes: 512 * 1024, maxRedirects: 0 } as const
 /** Tolerated clock difference, in seconds. */
-const TOLERANCE_S = 5
+const CLOCK_TOLERANCE_S = 5
 /** Values of `typ` for access tokens. Issuers sign other tokens with the same keys. */
-const TYPES = new Set([undefined, 'jwt', 'at+jwt', 'application/at+jwt'])
+const ACCESS_TOKEN_TYPES = new Set([undefined, 'jwt', 'at+jwt', 'application/at+jwt'])
 const PRINCIPAL = /^[\x21-\x7e]{1,128}$/
 /** Errors of jose that do not depend on the token. */
-const ABSENT = new Set(['ERR_JWKS_TIMEOUT', 'ERR_JWKS_INVALID', 'ERR_JOSE_GENERIC'])
+const ISSUER_ERRORS = new Set(['ERR_JWKS_TIMEOUT', 'ERR_JWKS_INVALID', 'ERR_JOSE_GENERIC'])
 
 export function createAccessTokens({ settings, resource, clock, log }: AccessTokensOptions): AccessTokens {
   const { issuer, audience, algorithms, principalClaim, scopes, keysCooldownMs } = settings
   const fetch = createFetch({ ...LIMITS, allowPrivate: true, setting: 'server.http.oauth', check: assertSafe })
-  const ask = limitRequests(fetch, clock, keysCooldownMs)
+  const fetchFromIssuer = limitRequests(fetch, clock, keysCooldownMs)
   let keys: Promise<JWTVerifyGetKey> | undefined
   let isUnavailable = false
 
-  async function open(): Promise<JWTVerifyGetKey> {
+  async function loadKeys(): Promise<JWTVerifyGetKey> {
     const { createRemoteJWKSet, customFetch } = await import('jose')
-    const uri = settings.jwksUri ?? (await discoverKeys(issuer, ask))
-    const fetchKeys: FetchImplementation = (url, { signal }) => ask(url, signal)
+    const uri = settings.jwksUri ?? (await discoverKeys(issuer, fetchFromIssuer))
+    const fetchKeys: FetchImplementation = (url, { signal }) => fetchFromIssuer(url, signal)
     return createRemoteJWKSet(new URL(uri), {
       cooldownDuration: keysCooldownMs,
       timeoutDuration: LIMITS.timeoutMs,
@@ -56,7 +56,7 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
     })
   }
 
-  async function verified(token: string): Promise<JWTPayload> {
+  async function verifyToken(token: string): Promise<JWTPayload> {
     const { decodeJwt, decodeProtectedHeader, jwtVerify } = await import('jose')
     // A token of another issuer must not cause a request to this one.
     let alg: string | undefined
@@ -68,7 +68,7 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
     if (decodeJwt(token).iss !== issuer || !algorithms.some((one) => one === alg))
       throw createTokenError('it is from another issuer')
     // After a failure, the next token tries again.
-    keys ??= open().catch((error: unknown) => {
+    keys ??= loadKeys().catch((error: unknown) => {
       keys = undefined
       throw error
     })
@@ -77,7 +77,7 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
       audience: audience ?? resource(),
       algorithms,
       requiredClaims: ['exp'],
-      clockTolerance: TOLERANCE_S,
+      clockTolerance: CLOCK_TOLERANCE_S,
       currentDate: new Date(clock.now()),
     }
     const getKey = await keys
@@ -108,10 +108,10 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
     async check(token) {
       let payload: JWTPayload
       try {
-        payload = await verified(token)
+        payload = await verifyToken(token)
       } catch (error) {
         const code = codeOf(error)
-        if (code?.startsWith('ERR_J') && !ABSENT.has(code)) {
+        if (code?.startsWith('ERR_J') && !ISSUER_ERRORS.has(code)) {
           log.debug('an access token was refused', { reason: messageOf(error) })
           return 'invalid_token'
         }
@@ -136,7 +136,7 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
 
 /** @throws Error as `jose` does, for a signed token that is not a bearer access token */
 function requireBearerToken(payload: JWTPayload, type: string | undefined): JWTPayload {
-  if (!TYPES.has(type?.toLowerCase())) throw createTokenError('it is not an access token')
+  if (!ACCESS_TOKEN_TYPES.has(type?.toLowerCase())) throw createTokenError('it is not an access token')
   // The token is bound to a key, which the client would have to prove.
   if (payload['cnf'] !== undefined) throw createTokenError('it is bound to a key')
   return payload
@@ -157,14 +157,14 @@ function assertSafe(url: URL): void {
   if (!isSafeUrl(url)) throw new PegboardError('E_SSRF_BLOCKED', 'Keys of an issuer are read over https only.')
 }
 
-type Ask = (url: string, signal?: AbortSignal) => Promise<Response>
+type FetchFromIssuer = (url: string, signal?: AbortSignal) => Promise<Response>
 
 /** Remembers failures for a while, so that invalid tokens cannot cause a flood of requests to the issuer. */
-function limitRequests(fetch: Fetch, clock: Clock, cooldownMs: number): Ask {
+function limitRequests(fetch: Fetch, clock: Clock, cooldownMs: number): FetchFromIssuer {
   const failed = new Map<string, { readonly at: number; readonly error: unknown }>()
   return async (url, signal) => {
-    const last = failed.get(url)
-    if (last && clock.now() - last.at < cooldownMs) throw last.error
+    const failure = failed.get(url)
+    if (failure && clock.now() - failure.at < cooldownMs) throw failure.error
     failed.delete(url)
     try {
       const response = await fetch(url, {
@@ -182,20 +182,19 @@ function limitRequests(fetch: Fetch, clock: Clock, cooldownMs: number): Ask {
 }
 
 /** Finds the address of the issuer's keys (RFC 8414, then OpenID Connect Discovery). */
-async function discoverKeys(issuer: string, ask: Ask): Promise<string> {
+async function discoverKeys(issuer: string, fetchFromIssuer: FetchFromIssuer): Promise<string> {
   const { origin, pathname } = new URL(issuer)
   const path = pathname === '/' ? '' : pathname.replace(/\/$/, '')
-  const places = [
+  const urls = [
     `${origin}/.well-known/oauth-authorization-server${path}`,
     `${origin}${path}/.well-known/openid-configuration`,
   ]
   let why: unknown
-  for (const place of places) {
+  for (const url of urls) {
     try {
-      const metadata = (await (await ask(place)).json()) as unknown
-      if (!isRecord(metadata) || metadata.issuer !== issuer)
-        throw new Error(`${place} is the metadata of another issuer`)
-      if (typeof metadata.jwks_uri !== 'string') throw new Error(`${place} names no jwks_uri`)
+      const metadata = (await (await fetchFromIssuer(url)).json()) as unknown
+      if (!isRecord(metadata) || metadata.issuer !== issuer) throw new Error(`${url} is the metadata of another issuer`)
+      if (typeof metadata.jwks_uri !== 'string') throw new Error(`${url} names no jwks_uri`)
       assertSafe(new URL(metadata.jwks_uri))
       return metadata.jwks_uri
     } catch (error) {

@@ -19,9 +19,11 @@ const METADATA_PATH = '/.well-known/oauth-protected-resource/mcp'
 
 export function createAuthenticator({ fixed, tokens, access, origin }: AuthenticatorOptions): Authenticator {
   /** The header that tells a refused client how to log in. */
-  const challenge = (...words: readonly string[]): { readonly headers: Readonly<Record<string, string>> } => {
-    const where = access ? [`resource_metadata="${origin()}${METADATA_PATH}"`] : []
-    return { headers: { 'www-authenticate': `Bearer ${['realm="pegboard"', ...words, ...where].join(', ')}` } }
+  const challenge = (...parameters: readonly string[]): { readonly headers: Readonly<Record<string, string>> } => {
+    const metadataParameter = access ? [`resource_metadata="${origin()}${METADATA_PATH}"`] : []
+    return {
+      headers: { 'www-authenticate': `Bearer ${['realm="pegboard"', ...parameters, ...metadataParameter].join(', ')}` },
+    }
   }
   const createError = (rejection: Rejection | 'no_token'): HttpError => {
     if (rejection === 'unavailable')
@@ -40,13 +42,13 @@ export function createAuthenticator({ fixed, tokens, access, origin }: Authentic
       challenge(...(rejection === 'no_token' ? [] : ['error="invalid_token"'])),
     )
   }
-  let read: readonly StoredToken[] | undefined
+  let cachedFrom: readonly StoredToken[] | undefined
   let cachedBearers: readonly BearerToken[] = []
   const bearers = (fresh: boolean): readonly BearerToken[] => {
-    const now = tokens?.valid(fresh) ?? []
-    if (now !== read) {
-      read = now
-      cachedBearers = now.map(toBearerToken)
+    const storedTokens = tokens?.valid(fresh) ?? []
+    if (storedTokens !== cachedFrom) {
+      cachedFrom = storedTokens
+      cachedBearers = storedTokens.map(toBearerToken)
     }
     return cachedBearers
   }
@@ -58,15 +60,15 @@ export function createAuthenticator({ fixed, tokens, access, origin }: Authentic
   }
 
   return (authorization) => {
-    const given = parseBearer(authorization)
-    if (given === undefined) throw createError(authorization === undefined ? 'no_token' : 'invalid_token')
+    const token = parseBearer(authorization)
+    if (token === undefined) throw createError(authorization === undefined ? 'no_token' : 'invalid_token')
     // A token may have been created since the last look.
     const bearer =
       checkBearer(authorization, fixed) ??
       checkBearer(authorization, bearers(false)) ??
-      (tokens && given.startsWith('pegboard_') ? checkBearer(authorization, bearers(true)) : undefined)
+      (tokens && token.startsWith('pegboard_') ? checkBearer(authorization, bearers(true)) : undefined)
     if (bearer) return bearer
-    if (access && given.split('.').length === 3) return checkAccessToken(access, given)
+    if (access && token.split('.').length === 3) return checkAccessToken(access, token)
     throw createError('invalid_token')
   }
 }

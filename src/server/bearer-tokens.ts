@@ -55,9 +55,9 @@ export const grantsOf = ({ tools, effect }: Pick<TokenRights, 'tools' | 'effect'
  * because it compares all digests.
  */
 export function checkBearer(header: string | undefined, tokens: readonly BearerToken[]): BearerToken | undefined {
-  const given = parseBearer(header)
-  if (given === undefined) return undefined
-  const digest = digestOf(given)
+  const token = parseBearer(header)
+  if (token === undefined) return undefined
+  const digest = digestOf(token)
   let found: BearerToken | undefined
   for (const token of tokens) if (timingSafeEqual(token.digest, digest)) found ??= token
   return found
@@ -88,14 +88,14 @@ export async function loadOrCreateToken(file: string): Promise<string> {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw createTokenFileError(file, messageOf(error), error)
   }
   try {
-    await closeToOthers(file)
+    await restrictAccess(file)
     return await readToken(file)
   } catch (error) {
     throw error instanceof PegboardError ? error : createTokenFileError(file, messageOf(error), error)
   }
 }
 
-async function closeToOthers(file: string): Promise<void> {
+async function restrictAccess(file: string): Promise<void> {
   const stats = await lstat(file)
   // A link could point to any file, whose mode must not change.
   if (!stats.isFile()) throw createTokenFileError(file, 'it is not a regular file')
@@ -131,11 +131,11 @@ export function rightsOfScopes(
 ): Omit<Bearer, 'principal'> | undefined {
   const meanings = Object.entries(scopes)
   if (meanings.length === 0) return { roles: [] }
-  const own = meanings.filter(([scope]) => tokenScopes.includes(scope)).map(([, meaning]) => meaning)
-  if (own.length === 0) return undefined
-  const profile = own.find((one) => one.profile !== undefined)?.profile
-  const roles = [...new Set(own.flatMap((one) => one.roles))]
-  const grants = own.flatMap((one) => grantsOf(one).grants ?? [])
+  const granted = meanings.filter(([scope]) => tokenScopes.includes(scope)).map(([, meaning]) => meaning)
+  if (granted.length === 0) return undefined
+  const profile = granted.find((one) => one.profile !== undefined)?.profile
+  const roles = [...new Set(granted.flatMap((one) => one.roles))]
+  const grants = granted.flatMap((one) => grantsOf(one).grants ?? [])
   // A scope without tools or effect allows all tools.
-  return { roles, profile, ...(grants.length === own.length ? { grants } : {}) }
+  return { roles, profile, ...(grants.length === granted.length ? { grants } : {}) }
 }

@@ -18,7 +18,7 @@ import type { CallHost } from './server-host.ts'
 const SHORT_MS = 50
 
 /** Whether a call may become a background task. If so, use `callOrTask`. */
-export const mayEscalate = (host: CallHost, { relay = noRelay, caller }: CallRequest): boolean =>
+export const mayBecomeTask = (host: CallHost, { relay = noRelay, caller }: CallRequest): boolean =>
   host.autoBackgroundMs > 0 || relay.task !== undefined || caller.era === 'modern'
 
 /**
@@ -33,12 +33,12 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
     return toClientResult(await host.surface.call(request), host, request)
   const found = host.view(caller).resolve(request.name)
   const tool = found.kind === 'found' && found.tool.tool.origin === 'module' ? found.tool.tool : undefined
-  const wants = acceptsTasks(relay.clientCapabilities) || relay.task !== undefined
-  if (tool?.task === 'required' && !wants && caller.era === 'modern')
+  const supportsTasks = acceptsTasks(relay.clientCapabilities) || relay.task !== undefined
+  if (tool?.task === 'required' && !supportsTasks && caller.era === 'modern')
     throw new ProtocolFailure(-32021, `${tool.id} runs only as a task, and the client does not support tasks`, {
       requiredCapabilities: { extensions: { [TASKS]: {} } },
     })
-  const asTask = wants && tool?.task !== undefined
+  const asTask = supportsTasks && tool?.task !== undefined
   const afterMs = asTask && !tool?.asksFirst ? SHORT_MS : tool?.noBackground ? 0 : host.autoBackgroundMs
   if (!asTask && afterMs === 0) return toClientResult(await host.surface.call(request), host, request)
 
@@ -49,7 +49,7 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
   const escalation = createDeferred<undefined>()
   const escalate = (): void => escalation.resolve(undefined)
   const { task: _wanted, ...plain } = relay
-  const switching: Relay = asTask
+  const taskRelay: Relay = asTask
     ? {
         ...plain,
         async request(method, params, signal) {
@@ -62,10 +62,10 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
         },
       }
     : relay
-  const { abort: _abort, signal: _signal, ...given } = request
+  const { abort: _abort, signal: _signal, ...requestFields } = request
   // A task that is restarted keeps the id of its first run.
-  const rest = { callId: randomUUID(), ...given }
-  const work = host.surface.call({ ...rest, abort, relay: switching, onBackground: escalate })
+  const call = { callId: randomUUID(), ...requestFields }
+  const work = host.surface.call({ ...call, abort, relay: taskRelay, onBackground: escalate })
   const cancel = afterMs > 0 ? host.clock.after(afterMs, escalate) : undefined
   try {
     const done = await Promise.race([work, escalation.promise])
@@ -82,8 +82,8 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
   }
 
   function adopt(): Promise<Task | undefined> {
-    const named: Pick<Tool, 'id' | 'idempotent'> = tool ?? { id: request.name, idempotent: false }
-    const call = {
+    const taskTool: Pick<Tool, 'id' | 'idempotent'> = tool ?? { id: request.name, idempotent: false }
+    const runningCall = {
       work,
       abort,
       redirectQuestions(next: NonNullable<Relay['request']>) {
@@ -91,8 +91,8 @@ export async function callOrTask(host: CallHost, request: CallRequest): Promise<
         adoption.resolve()
       },
     }
-    return host.tasksHere.adopt(rest, named, call).catch((error: unknown) => {
-      host.log.debug('a call could not become a task', { tool: named.id, error: messageOf(error) })
+    return host.tasksHere.adopt(call, taskTool, runningCall).catch((error: unknown) => {
+      host.log.debug('a call could not become a task', { tool: taskTool.id, error: messageOf(error) })
       return undefined
     })
   }

@@ -12,7 +12,7 @@ import { OWN } from '../exec/task-requests.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import { bareName } from '../meta/execute_tool.ts'
 import { META_NAMES } from '../meta/surface.ts'
-import { callOrTask, mayEscalate } from './call-or-task.ts'
+import { callOrTask, mayBecomeTask } from './call-or-task.ts'
 import { holderOf } from './identity.ts'
 import { hasOutputSchema, toClientResult, toErrorResult } from './mcp-results.ts'
 import type { RequestContext } from './parked-questions.ts'
@@ -46,15 +46,17 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
     const resumable = { principal, era, method: 'tools/call', params, relay, signal, onProgress }
     const result = await host.resumes.run(resumable, async (context) => {
       const resumedRequest = context.relay === request.relay ? request : { ...request, ...createCallOptions(context) }
-      if (mayEscalate(host, resumedRequest)) return await callOrTask(host, resumedRequest)
+      if (mayBecomeTask(host, resumedRequest)) return await callOrTask(host, resumedRequest)
       return toClientResult(await host.surface.call(resumedRequest), host, request)
     })
     const whole = limitResult(host, request, result)
-    const fitting = await host.surface.fit(request, whole, () => hasOutputSchema(host, request))
-    recordCall(host, request, fitting, whole)
-    const own = renameTask(host, request, fitting)
+    const fitted = await host.surface.fit(request, whole, () => hasOutputSchema(host, request))
+    recordCall(host, request, fitted, whole)
+    const renamed = renameTask(host, request, fitted)
     const readNotices = host.notices(request.caller)
-    return readNotices || host.inbox.has(request.caller) ? await withNotices(host, request, own, readNotices) : own
+    return readNotices || host.inbox.has(request.caller)
+      ? await withNotices(host, request, renamed, readNotices)
+      : renamed
   } catch (error) {
     const fail = (failure: ProtocolFailure): ProtocolFailure => {
       recordCall(host, request, { content: [{ type: 'text', text: failure.message }], isError: true })
@@ -64,9 +66,9 @@ async function runCall(host: CallHost, request: CallRequest): Promise<McpResult>
     const refuse = async (refusal: PegboardError): Promise<McpResult> => {
       const { reads } = host.view(request.caller).limits
       const whole = toErrorResult(refusal, reads !== undefined || hasOutputSchema(host, request))
-      const fitting = await host.surface.fit(request, whole, () => false)
-      recordCall(host, request, fitting, whole)
-      return fitting
+      const fitted = await host.surface.fit(request, whole, () => false)
+      recordCall(host, request, fitted, whole)
+      return fitted
     }
     if (!isPegboardError(error)) return await refuse(createJsonError(host, request, error))
     // Only for the tool that the client named: a tool may have called another unknown one.
@@ -116,7 +118,7 @@ function createJsonError(host: CallHost, request: CallRequest, error: unknown): 
 function isRelayed(failure: ProtocolFailure, { name, relay = noRelay }: CallRequest): boolean {
   const { code } = failure
   if (code === -32042) return true
-  if (code === -32021) return forClient(failure, relay)
+  if (code === -32021) return namesMissingCapability(failure, relay)
   // Headers between Pegboard and the server are wrong, which the client cannot change.
   if (code === -32020 || code === -32022) return false
   return !META.has(bareName(name))
@@ -125,7 +127,7 @@ function isRelayed(failure: ProtocolFailure, { name, relay = noRelay }: CallRequ
 const META: ReadonlySet<string> = new Set(META_NAMES)
 
 /** Whether the error names a capability that the client did not declare. */
-function forClient({ data }: ProtocolFailure, { clientCapabilities }: Relay): boolean {
+function namesMissingCapability({ data }: ProtocolFailure, { clientCapabilities }: Relay): boolean {
   const required = (data as { requiredCapabilities?: unknown } | undefined)?.requiredCapabilities
   return !isRecord(required) || !covers(clientCapabilities, required)
 }
@@ -133,8 +135,10 @@ function forClient({ data }: ProtocolFailure, { clientCapabilities }: Relay): bo
 /** Whether the client declared all of it. A declared capability can be held back by the operator's `relay` setting. */
 function covers(declared: Json, required: Json): boolean {
   return Object.entries(required).every(([key, requiredValue]) => {
-    const has = declared[key]
-    return isRecord(has) ? !isRecord(requiredValue) || covers(has, requiredValue) : has !== undefined
+    const declaredValue = declared[key]
+    return isRecord(declaredValue)
+      ? !isRecord(requiredValue) || covers(declaredValue, requiredValue)
+      : declaredValue !== undefined
   })
 }
 
@@ -152,7 +156,7 @@ function renameTask(host: CallHost, { caller, relay }: CallRequest, result: McpR
   const [owner = '', ...rest] = String(result.taskId).split(':')
   const id = rest.join(':')
   const name = owner === OWN ? id : host.resumes.nameTask(holder, owner, id)
-  host.tasks.began({ holder, session, owner, id, name }, result['ttlMs'])
+  host.tasks.add({ holder, session, owner, id, name }, result['ttlMs'])
   return taskOptions === undefined ? { ...result, taskId: name } : { task: { ...toLegacyTask(result), taskId: name } }
 }
 

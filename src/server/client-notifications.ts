@@ -10,7 +10,7 @@ import type { CallHost, ServerHost } from './server-host.ts'
 
 /**
  * Sends the client of a connection what belongs to none of its requests: changed lists, and messages of upstream servers.
- * @returns how to stop
+ * @returns a function that stops this
  */
 export function notifyClient(
   host: ServerHost,

@@ -25,7 +25,7 @@ export function createRightsLookup(
   // On a loopback address, Pegboard creates a token if none is set.
   const unnamed: readonly ConfiguredToken[] =
     token !== undefined || isLoopback(host) ? [{ principal: 'local', roles: [] }] : []
-  const all: readonly ConfiguredToken[] = auth === 'none' ? [] : [...unnamed, ...tokens]
+  const acceptedTokens: readonly ConfiguredToken[] = auth === 'none' ? [] : [...unnamed, ...tokens]
 
   function byCredential(who: WorkOwner, credential: NonNullable<Caller['credential']>): Rights {
     const { principal, profile } = who
@@ -48,16 +48,20 @@ export function createRightsLookup(
     if (!hasProfile(profile)) throw createGoneError(principal, `there is no profile "${profile}" any more`)
     if (!byToken) return { roles }
     if (credential) return byCredential(who, credential)
-    const own = all
+    const possibleRights = acceptedTokens
       .filter((one) => one.principal === principal && (one.profile ?? profile) === profile)
-      .map(({ roles: its, tools, effect }) => pickRights({ roles: its, ...grantsOf({ tools, effect }) }))
-    const [first, ...others] = own
+      .map(({ roles: configuredRoles, tools, effect }) =>
+        pickRights({ roles: configuredRoles, ...grantsOf({ tools, effect }) }),
+      )
+    const [first, ...others] = possibleRights
     if (!first) throw createGoneError(principal, 'it has no token any more')
-    // Which of several tokens it used is not stored, and it must not get the rights of another one.
+    // Pegboard does not store which of several tokens was used, and the owner must not get the rights of another token.
     if (others.every((one) => isDeepStrictEqual(one, first))) return first
-    const same = own.find((one) => isDeepStrictEqual(one, pickRights({ roles, ...(grants ? { grants } : {}) })))
-    if (!same) throw createGoneError(principal, 'none of its tokens has the rights that it had then')
-    return same
+    const unchanged = possibleRights.find((one) =>
+      isDeepStrictEqual(one, pickRights({ roles, ...(grants ? { grants } : {}) })),
+    )
+    if (!unchanged) throw createGoneError(principal, 'none of its tokens has the rights that it had then')
+    return unchanged
   }
 }
 

@@ -109,9 +109,9 @@ export function createStreamSlots(max: number): StreamSlots {
         throw new HttpError(429, 'Too many open streams', { id: id ?? null, headers: { 'retry-after': '30' } })
       taken.set(principal, (taken.get(principal) ?? 0) + 1)
       return once(() => {
-        const left = (taken.get(principal) ?? 1) - 1
-        if (left === 0) taken.delete(principal)
-        else taken.set(principal, left)
+        const remaining = (taken.get(principal) ?? 1) - 1
+        if (remaining === 0) taken.delete(principal)
+        else taken.set(principal, remaining)
       })
     },
   }

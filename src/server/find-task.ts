@@ -4,7 +4,7 @@ import type { Json } from '../core/is-record.ts'
 import { isOwnTask, OWN } from '../exec/task-requests.ts'
 import { noTask } from './call-tool.ts'
 import { holderOf } from './identity.ts'
-import { inspectAnswer, inspectedRelay } from './inspect-answers.ts'
+import { createInspectedRelay, inspectAnswer } from './inspect-answers.ts'
 import type { ProcessRpc } from './process-rpc.ts'
 import type { NamedTask } from './resumed-requests.ts'
 import type { CallHost, ServerHost } from './server-host.ts'
@@ -21,23 +21,23 @@ export function findTask(host: CallHost, caller: Caller, name: unknown): FoundTa
   const found = host.resumes.findTask(holderOf(caller), name)
   if (!found) return undefined
   const { owner, id, at } = found
-  const seen = host.view(caller).owners.find((one) => one.id === owner)
+  const visibleOwner = host.view(caller).owners.find((one) => one.id === owner)
   const { processes } = host
   // Its answer contains the result of a call, which is inspected like any other.
   const inspected = (endpoints: FoundTask['endpoints']): FoundTask['endpoints'] =>
     endpoints && {
       request: (method, params, relay, signal) => {
-        const answer = endpoints.request(method, params, inspectedRelay(host, caller, owner, relay), signal)
+        const answer = endpoints.request(method, params, createInspectedRelay(host, caller, owner, relay), signal)
         return inspectAnswer(host, caller, owner, answer)
       },
     }
-  if (at === undefined || !processes) return { owner, id, endpoints: inspected(seen?.endpoints) }
-  const reachable = seen !== undefined || owner === DONE
+  if (at === undefined || !processes) return { owner, id, endpoints: inspected(visibleOwner?.endpoints) }
+  const reachable = visibleOwner !== undefined || owner === DONE
   return {
     owner,
     id,
     at,
-    endpoints: reachable ? inspected(remoteTaskEndpoints(processes, at, owner, seen?.endpoints)) : undefined,
+    endpoints: reachable ? inspected(remoteTaskEndpoints(processes, at, owner, visibleOwner?.endpoints)) : undefined,
   }
 }
 
@@ -48,14 +48,14 @@ export function remoteTaskEndpoints(
   processes: ProcessRpc,
   at: string,
   owner: string,
-  here: Endpoints | undefined,
+  localEndpoints: Endpoints | undefined,
 ): Pick<Endpoints, 'request'> {
   return {
     async request(method, params, relay, signal) {
-      const there = await processes.ask(TOPIC, { at, owner, method, params }, { relay, signal })
-      if (there) return there
-      if (!here) throw noTask
-      return here.request(method, params, relay, signal)
+      const remoteAnswer = await processes.ask(TOPIC, { at, owner, method, params }, { relay, signal })
+      if (remoteAnswer) return remoteAnswer
+      if (!localEndpoints) throw noTask
+      return localEndpoints.request(method, params, relay, signal)
     },
   }
 }

@@ -27,7 +27,7 @@ export async function inspectAnswer<T extends object>(
 }
 
 /** The relay of a request to a server, whose questions are inspected in the same way. */
-export function inspectedRelay(host: InspectHost, caller: Caller, owner: string, relay: Relay): Relay {
+export function createInspectedRelay(host: InspectHost, caller: Caller, owner: string, relay: Relay): Relay {
   const { request } = relay
   return request
     ? { ...relay, request: inspectServerRequests(request, (params) => host.inspectQuestion(caller, owner, params)) }

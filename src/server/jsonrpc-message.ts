@@ -17,37 +17,37 @@ export const claimsRevision = (params: unknown): boolean =>
 
 const MEMBERS = new Set(['jsonrpc', 'id', 'method', 'params', 'result', 'error'])
 /** Limit for `initialize`, which is kept for the session. */
-const MAX_OPENING_CHARS = 64 * 1024
+const MAX_INITIALIZE_CHARS = 64 * 1024
 /** Limit for a message: arguments, and as much around them. */
 const MAX_MESSAGE_KEYS = 2 * MAX_KEYS
 /** Levels above the arguments: the message and its params. */
-const AROUND_ARGUMENTS = 2
+const LEVELS_ABOVE_ARGUMENTS = 2
 const TOO_MANY = { too_many: new Array(MAX_KEYS + 1).fill(0) }
 const TOO_DEEP = { too_deep: JSON.parse('['.repeat(MAX_NESTING) + ']'.repeat(MAX_NESTING)) as unknown }
 
 /** Parses a line and checks its envelope: one message, `jsonrpc: "2.0"`, an id that is a string or an integer. */
 export function parseMessage(line: string): ParsedMessage {
-  if (!exceedsJsonItems(line, MAX_MESSAGE_KEYS)) return readWhole(line)
-  const left = withoutLargeMembers(line)
-  if (left === undefined) return notJson
-  if (exceedsJsonItems(left.text, MAX_MESSAGE_KEYS)) return tooMany(null)
-  const read = readWhole(left.text)
+  if (!exceedsJsonItems(line, MAX_MESSAGE_KEYS)) return parseWhole(line)
+  const shortened = withoutLargeMembers(line)
+  if (shortened === undefined) return notJson
+  if (exceedsJsonItems(shortened.text, MAX_MESSAGE_KEYS)) return tooMany(null)
+  const read = parseWhole(shortened.text)
   if (!read.ok) return read
   const { message } = read
   if (message.method !== 'tools/call') return tooMany(message.id ?? null)
   // These arguments are refused later, with a result that the model can read.
-  const args = left.depth - AROUND_ARGUMENTS > MAX_NESTING ? TOO_DEEP : TOO_MANY
+  const args = shortened.depth - LEVELS_ABOVE_ARGUMENTS > MAX_NESTING ? TOO_DEEP : TOO_MANY
   return { ok: true, message: { ...message, params: { ...message.params, arguments: args } } }
 }
 
-function readWhole(line: string): ParsedMessage {
+function parseWhole(line: string): ParsedMessage {
   let value: unknown
   try {
     value = JSON.parse(line)
   } catch {
     return notJson
   }
-  return isRecord(value) && repeatsMember(line, [value], 1) ? repeated : checkMessage(value, line.length)
+  return isRecord(value) && repeatsMember(line, [value], 1) ? duplicateMember : checkMessage(value, line.length)
 }
 
 /** Whether this is a JSON-RPC batch: several messages as a list. */
@@ -73,7 +73,7 @@ export function parseBatch(text: string): readonly Message[] | (ParsedMessage & 
       return refuse(null, -32600, 'Invalid request: initialize must be sent alone')
     messages.push(read.message)
   }
-  return repeatsMember(text, items, 2) ? repeated : messages
+  return repeatsMember(text, items, 2) ? duplicateMember : messages
 }
 
 /** @param chars length of the text */
@@ -91,18 +91,18 @@ function checkMessage(value: unknown, chars: number): ParsedMessage {
   if (message.jsonrpc !== '2.0') return refuse(answerId, -32600, 'Invalid request: jsonrpc must be "2.0"')
   if (!isCall && !('result' in message) && !('error' in message))
     return refuse(answerId, -32600, 'Invalid request: method is required')
-  const foreign = Object.keys(message).find((key) => !MEMBERS.has(key))
-  if (foreign !== undefined)
-    return refuse(answerId, -32600, `Invalid request: unknown member ${JSON.stringify(foreign.slice(0, 40))}`)
+  const unknownMember = Object.keys(message).find((key) => !MEMBERS.has(key))
+  if (unknownMember !== undefined)
+    return refuse(answerId, -32600, `Invalid request: unknown member ${JSON.stringify(unknownMember.slice(0, 40))}`)
   if (isCall && ('result' in message || 'error' in message))
     return refuse(answerId, -32600, 'Invalid request: both a request and a response')
-  if (message.method === 'initialize' && chars > MAX_OPENING_CHARS)
-    return refuse(answerId, -32600, `Invalid request: initialize exceeds ${MAX_OPENING_CHARS} characters`)
+  if (message.method === 'initialize' && chars > MAX_INITIALIZE_CHARS)
+    return refuse(answerId, -32600, `Invalid request: initialize exceeds ${MAX_INITIALIZE_CHARS} characters`)
   const params = message.params
   if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
     return refuse(answerId, -32600, 'Invalid request: params must be an object')
-  const opening = message.method === 'initialize' && legalId ? openingFault(params) : undefined
-  if (opening !== undefined) return refuse(answerId, -32602, `Invalid params: ${opening}`)
+  const fault = message.method === 'initialize' && legalId ? findInitializeFault(params) : undefined
+  if (fault !== undefined) return refuse(answerId, -32602, `Invalid params: ${fault}`)
   // The SDK would drop such a message without an answer.
   const meta = asRecord(params)['_meta']
   if (meta !== undefined && !isRecord(meta)) return refuse(answerId, -32602, 'Invalid params: _meta must be an object')
@@ -110,7 +110,7 @@ function checkMessage(value: unknown, chars: number): ParsedMessage {
 }
 
 /** What `initialize` lacks; undefined if complete. A 2026 request is refused later, as an unknown method. */
-function openingFault(params: unknown): string | undefined {
+function findInitializeFault(params: unknown): string | undefined {
   if (!isRecord(params)) return 'initialize needs params'
   if (claimsRevision(params)) return undefined
   const { protocolVersion, capabilities, clientInfo } = params
@@ -132,7 +132,7 @@ const notJson = refuse(null, -32700, 'Parse error: the line is not JSON')
 const tooMany = (id: string | number | null) =>
   refuse(id, -32600, `Invalid request: the message has more than ${MAX_MESSAGE_KEYS} keys and items`)
 // Its id is null, because a proxy may have read another one.
-const repeated = refuse(null, -32600, 'Invalid request: duplicate member')
+const duplicateMember = refuse(null, -32600, 'Invalid request: duplicate member')
 
 const QUOTE = 0x22
 const COLON = 0x3a
@@ -142,21 +142,21 @@ const COLON = 0x3a
  * case the text has more colons at these depths than the parsed value has members. The text must be valid JSON.
  */
 function repeatsMember(text: string, messages: readonly unknown[], depth: number): boolean {
-  let left = 0
+  let missing = 0
   for (const message of messages) {
     if (!isRecord(message)) continue
     for (const name in message) {
       const value = message[name]
-      left += isRecord(value) ? 1 + Object.keys(value).length : 1
+      missing += isRecord(value) ? 1 + Object.keys(value).length : 1
     }
   }
-  let deep = 0
+  let level = 0
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) at = endOfString(text, at)
-    else if (code === 0x7b || code === 0x5b) deep++
-    else if (code === 0x7d || code === 0x5d) deep--
-    else if (code === COLON && (deep === depth || deep === depth + 1)) left--
+    else if (code === 0x7b || code === 0x5b) level++
+    else if (code === 0x7d || code === 0x5d) level--
+    else if (code === COLON && (level === depth || level === depth + 1)) missing--
   }
-  return left < 0
+  return missing < 0
 }

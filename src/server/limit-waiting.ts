@@ -2,8 +2,8 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
 /**
- * Limits connections without a request: before the first one, and between two. Beyond `max`, the address with most of them
- * loses its oldest. So a client that opens connections without end closes its own, and others still connect.
+ * Limits the connections that wait for a request: the first or the next one. If there are more than `max`, closes the oldest
+ * one of the address that has the most, so that a client cannot keep others from connecting.
  */
 export function limitWaiting(server: Server, max: number): void {
   // By address; each set has its oldest connection first.
@@ -13,18 +13,18 @@ export function limitWaiting(server: Server, max: number): void {
   function add(socket: Socket): void {
     const address = socket.remoteAddress
     if (address === undefined || socket.destroyed) return
-    const theirs = waiting.get(address) ?? new Set<Socket>()
+    const sockets = waiting.get(address) ?? new Set<Socket>()
     // With pipelining, two responses can close before the next request.
-    if (theirs.has(socket)) return
-    waiting.set(address, theirs.add(socket))
+    if (sockets.has(socket)) return
+    waiting.set(address, sockets.add(socket))
     if (++count > max) closeOne()
   }
 
   function remove(socket: Socket, address: string | undefined): void {
-    const theirs = waiting.get(address ?? '')
-    if (!theirs?.delete(socket)) return
+    const sockets = waiting.get(address ?? '')
+    if (!sockets?.delete(socket)) return
     count--
-    if (theirs.size === 0) waiting.delete(address ?? '')
+    if (sockets.size === 0) waiting.delete(address ?? '')
   }
 
   function closeOne(): void {

@@ -13,9 +13,9 @@ export interface ListCache {
 /** Limit of the cache. 10,000 tools are 5 MB; the least recently used list is dropped first. */
 const MAX_BYTES = 64 * 1024 * 1024
 /** Minimum number of tools to cache a list: shorter ones are serialized faster than found. */
-const KEPT_FROM = 50
+const MIN_TOOLS = 50
 
-// By the list itself, so that the writer of a message needs no other reference.
+// The key is the list itself, so that `json-pieces.ts` finds the bytes of a list that it writes.
 const bytesByList = new WeakMap<List, () => Buffer>()
 
 /** The JSON of a cached list; undefined for other values, and for a list that JSON cannot represent. */
@@ -46,7 +46,7 @@ export function createListCache(
   }
   const gone = new FinalizationRegistry(forget)
 
-  function make(list: List): { readonly ref: WeakRef<List>; readonly bytes: Buffer } {
+  function createEntry(list: List): { readonly ref: WeakRef<List>; readonly bytes: Buffer } {
     const entry = { ref: new WeakRef(list), bytes: Buffer.from(JSON.stringify(list)) }
     entries.set(list, entry)
     gone.register(list, entry.ref)
@@ -54,15 +54,15 @@ export function createListCache(
   }
 
   function bytesOf(list: List): Buffer {
-    const { ref, bytes } = entries.get(list) ?? make(list)
+    const { ref, bytes } = entries.get(list) ?? createEntry(list)
     forget(ref)
     sizes.set(ref, bytes.length)
     total += bytes.length
     for (const [oldest] of sizes) {
       if (total <= maxBytes || oldest === ref) break
       forget(oldest)
-      const left = oldest.deref()
-      if (left) entries.delete(left)
+      const oldestList = oldest.deref()
+      if (oldestList) entries.delete(oldestList)
     }
     return bytes
   }
@@ -70,7 +70,7 @@ export function createListCache(
   return {
     of(caller) {
       const list = surface.list(caller, exposure(caller).mode)
-      if (list.length >= KEPT_FROM && !bytesByList.has(list)) bytesByList.set(list, () => bytesOf(list))
+      if (list.length >= MIN_TOOLS && !bytesByList.has(list)) bytesByList.set(list, () => bytesOf(list))
       return list
     },
   }

@@ -7,7 +7,7 @@ import type { ListKind } from '../core/list-kinds.ts'
 import type { ExposureMode } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import { listBytes } from './list-cache.ts'
-import { readingsOf } from './own-resources.ts'
+import { toolResourcesOf } from './own-resources.ts'
 import type { NotificationHost } from './server-host.ts'
 
 /** A client that wants to know when its lists change. */
@@ -20,7 +20,7 @@ export interface Listener {
 }
 
 export interface ListNotifier {
-  /** Starts to notify a client; returns how to stop. */
+  /** Starts to notify a client. Returns a function that stops this. */
   add(listener: Listener): () => void
   close(): void
 }
@@ -54,7 +54,11 @@ export function createListNotifier(host: NotificationHost, clock: Clock): ListNo
         prompts: digests?.prompts ?? digest(promptsOf(view)),
         resources:
           digests?.resources ??
-          digest([readingsOf(view).map(({ entry }) => entry), entries(view, 'resources'), entries(view, 'templates')]),
+          digest([
+            toolResourcesOf(view).map(({ entry }) => entry),
+            entries(view, 'resources'),
+            entries(view, 'templates'),
+          ]),
       }
       modes.set(mode, digests)
     }
@@ -62,30 +66,30 @@ export function createListNotifier(host: NotificationHost, clock: Clock): ListNo
   }
 
   /** The digests of all callers of a client: a change for any of them counts. */
-  function look(listener: Listener): Digests {
-    const all = listener.callers().map(digestsOf)
-    const [only] = all
-    if (all.length === 1 && only) return only
-    const join = (kind: ListKind): string => all.map((one) => one[kind]).join()
+  function digestsOfListener(listener: Listener): Digests {
+    const callerDigests = listener.callers().map(digestsOf)
+    const [only] = callerDigests
+    if (callerDigests.length === 1 && only) return only
+    const join = (kind: ListKind): string => callerDigests.map((one) => one[kind]).join()
     return { tools: join('tools'), prompts: join('prompts'), resources: join('resources') }
   }
 
   const flush = (): void => {
     cancel = undefined
     for (const [listener, last] of [...lastSent]) {
-      const now = look(listener)
-      lastSent.set(listener, now)
-      for (const kind of KINDS) if (now[kind] !== last[kind]) listener.listChanged(kind)
+      const current = digestsOfListener(listener)
+      lastSent.set(listener, current)
+      for (const kind of KINDS) if (current[kind] !== last[kind]) listener.listChanged(kind)
     }
   }
-  const soon = (): void => {
+  const scheduleFlush = (): void => {
     if (lastSent.size > 0) cancel ??= clock.after(COALESCE_MS, flush)
   }
-  const stops = [host.catalog.onChange(soon), host.onListChange(soon)]
+  const stops = [host.catalog.onChange(scheduleFlush), host.onListChange(scheduleFlush)]
 
   return {
     add(listener) {
-      lastSent.set(listener, look(listener))
+      lastSent.set(listener, digestsOfListener(listener))
       const { callers, notify } = listener
       const leave = notify && host.clients.add({ callers, notify })
       return () => {

@@ -10,7 +10,7 @@ import { createSessionHandover } from './legacy-2025/session-handover.ts'
 import { createListNotifier } from './list-notifier.ts'
 import { createMcpInstance } from './mcp-instance.ts'
 import { subscribeToResources } from './modern-2026/resource-subscriptions.ts'
-import { followTasks } from './modern-2026/task-subscriptions.ts'
+import { sendTaskChanges } from './modern-2026/task-subscriptions.ts'
 import { createRequestBuilder } from './request-builder.ts'
 import { createRequestClaims } from './request-claims.ts'
 import { type HttpOptions, type HttpServer, serveHttp } from './serve-http.ts'
@@ -51,7 +51,8 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
     modern: {
       enter: (identity, meta) => createRequestClaims(host, identity).enter(meta),
       follow: (identity, meta, uris) => subscribeToResources(host, clock, callerFor(identity, meta), uris),
-      followTasks: (identity, meta, tasks, send) => followTasks(host, clock, callerFor(identity, meta), tasks, send),
+      followTasks: (identity, meta, tasks, send) =>
+        sendTaskChanges(host, clock, callerFor(identity, meta), tasks, send),
       // 2026 clients have no session: all that listen with the same identity and name share one notifier.
       listening(identity, meta, notify) {
         const caller = callerWithoutClaims(identity, meta)
@@ -82,7 +83,7 @@ export async function listenHttp(options: ListenOptions): Promise<HttpServer> {
         initializes: false,
         send,
         handOver(message, result) {
-          if (message.id !== undefined) instance.answered(message.id, result)
+          if (message.id !== undefined) instance.keepFirstResult(message.id, result)
           instance.server.server.transport?.onmessage?.(message as never)
         },
       })

@@ -17,10 +17,10 @@ import type { ServerHost } from './server-host.ts'
 export interface McpInstance extends SdkInstance {
   readonly server: Instance
   /** Keeps the first result of a call that the fast path made, so that the SDK does not make the call again. */
-  answered(id: string | number, result: McpResult): void
+  keepFirstResult(id: string | number, result: McpResult): void
 }
 
-// Lists change whenever an upstream comes or goes, and not every client is notified.
+// Lists change whenever a server connects or disconnects, and not every client is notified.
 const CACHE = { ttlMs: 5_000, cacheScope: 'private' } as const
 
 class Instance extends McpServer {
@@ -64,7 +64,7 @@ export function createMcpInstance(
       meta: undefined,
       envelope: { [CLIENT_INFO]: server.getClientVersion(), [CLIENT_CAPABILITIES]: server.getClientCapabilities() },
     })
-  const early = new Map<string | number, McpResult>()
+  const firstResults = new Map<string | number, McpResult>()
 
   // 2025 clients take only objects as structured content; 2026 servers may send anything.
   const project = (result: McpResult): McpResult =>
@@ -72,7 +72,7 @@ export function createMcpInstance(
       ? (server.projectCallToolResult(result as never, undefined) as McpResult)
       : result
 
-  const read = ({ mcpReq }: ServerContext, task?: unknown): ClientRequest => ({
+  const toClientRequest = ({ mcpReq }: ServerContext, task?: unknown): ClientRequest => ({
     meta: mcpReq._meta,
     envelope: mcpReq.envelope as ClientRequest['envelope'],
     inputResponses: mcpReq.inputResponses,
@@ -86,7 +86,7 @@ export function createMcpInstance(
   let listed: readonly ListedTool[] | undefined
   server.setRequestHandler('tools/list', (request, ctx) => {
     checkCursor(request.params)
-    const answer = requests.listTools(read(ctx))
+    const answer = requests.listTools(toClientRequest(ctx))
     if (!connection.perRequest) return answer as never
     // The writer of the HTTP response puts the list in as bytes.
     listed = answer.tools
@@ -95,22 +95,24 @@ export function createMcpInstance(
 
   server.setRequestHandler('tools/call', async ({ params }, ctx) => {
     const { id, signal } = ctx.mcpReq
-    const done = early.get(id)
-    if (done) {
-      early.delete(id)
-      return project(done) as never
+    const firstResult = firstResults.get(id)
+    if (firstResult) {
+      firstResults.delete(id)
+      return project(firstResult) as never
     }
     const call = { name: params.name, input: params.arguments, signal }
-    const result = await requests.callTool(read(ctx, (params as { task?: unknown }).task), call).catch((error) => {
-      throw asProtocolError(error, era)
-    })
+    const result = await requests
+      .callTool(toClientRequest(ctx, (params as { task?: unknown }).task), call)
+      .catch((error) => {
+        throw asProtocolError(error, era)
+      })
     return project(result) as never
   })
 
   const reader = {
     era,
-    caller: (ctx: ServerContext) => requests.callerFor(read(ctx)),
-    relay: (ctx: ServerContext) => requests.relayFor(read(ctx)),
+    caller: (ctx: ServerContext) => requests.callerFor(toClientRequest(ctx)),
+    relay: (ctx: ServerContext) => requests.relayFor(toClientRequest(ctx)),
   }
   if (era === 'modern') serveModern(server, host, reader)
   const endSession = era === 'legacy' ? serveSession(server, host, requests, reader) : undefined
@@ -118,7 +120,7 @@ export function createMcpInstance(
   return {
     server: mcp,
     listed: () => listed,
-    answered: (id, result) => early.set(id, result),
+    keepFirstResult: (id, result) => firstResults.set(id, result),
     dispose: () => endSession?.(),
   }
 }

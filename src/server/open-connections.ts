@@ -18,11 +18,11 @@ export function createOpenConnections(clock: Clock, isCall: (res: ServerResponse
   const open = new Map<string, Set<ServerResponse>>()
 
   function byToken(id: string, res: ServerResponse): void {
-    const own = open.get(id) ?? new Set()
-    open.set(id, own.add(res))
+    const connections = open.get(id) ?? new Set()
+    open.set(id, connections.add(res))
     res.once('close', () => {
-      own.delete(res)
-      if (own.size === 0 && open.get(id) === own) open.delete(id)
+      connections.delete(res)
+      if (connections.size === 0 && open.get(id) === connections) open.delete(id)
     })
   }
 

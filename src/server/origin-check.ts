@@ -15,7 +15,7 @@ export interface OriginCheck {
 
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
 const WILDCARD = new Set(['0.0.0.0', '::', ''])
-const SHUT = { connection: 'close' }
+const CLOSE = { connection: 'close' }
 
 // A proxy may have read the first of two such headers, so a second one is refused with this status.
 const SINGLE = new Map<string, number>([
@@ -30,26 +30,28 @@ const SINGLE = new Map<string, number>([
 ])
 
 export function createOriginCheck(settings: HttpSettings): OriginCheck {
-  const own = isWildcard(settings.host) ? [] : [isIP(settings.host) === 6 ? `[${settings.host}]` : settings.host]
+  const listenHosts = isWildcard(settings.host)
+    ? []
+    : [isIP(settings.host) === 6 ? `[${settings.host}]` : settings.host]
   const publicHosts = settings.publicUrl === undefined ? [] : [new URL(settings.publicUrl).hostname]
   const hosts = new Set(
-    [...LOOPBACK, ...own, ...publicHosts, ...settings.allowedHosts].map((name) => name.toLowerCase()),
+    [...LOOPBACK, ...listenHosts, ...publicHosts, ...settings.allowedHosts].map((name) => name.toLowerCase()),
   )
   const origins = new Set([...LOOPBACK, ...settings.allowedOrigins].map((name) => name.toLowerCase()))
 
   return {
     check(req) {
       const doubled = doubledHeader(req.rawHeaders)
-      if (doubled) throw new HttpError(doubled.status, `Duplicate header: ${doubled.name}`, { headers: SHUT })
+      if (doubled) throw new HttpError(doubled.status, `Duplicate header: ${doubled.name}`, { headers: CLOSE })
       if (!hosts.has(hostnameOf(req.headers.host)))
-        throw new HttpError(403, 'Host not allowed. Add it to server.http.allowedHosts.', { headers: SHUT })
+        throw new HttpError(403, 'Host not allowed. Add it to server.http.allowedHosts.', { headers: CLOSE })
       const { origin } = req.headers
       if (origin !== undefined && !allows(origins, origin))
-        throw new HttpError(403, 'Origin not allowed. Add it to server.http.allowedOrigins.', { headers: SHUT })
+        throw new HttpError(403, 'Origin not allowed. Add it to server.http.allowedOrigins.', { headers: CLOSE })
       // Browsers send no Origin for images, scripts and frames.
       const site = req.headers['sec-fetch-site']
       if (origin === undefined && (site === 'cross-site' || site === 'same-site'))
-        throw new HttpError(403, 'Requests from other web pages are not allowed.', { headers: SHUT })
+        throw new HttpError(403, 'Requests from other web pages are not allowed.', { headers: CLOSE })
     },
     share(req, res) {
       const { origin } = req.headers

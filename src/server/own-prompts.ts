@@ -34,12 +34,12 @@ export const ownPrompts: readonly Json[] = [
 export const isOwnPrompt = (name: unknown): boolean => name === SYSTEM_PROMPT
 
 /** @throws ProtocolFailure -32602 for an unknown mode */
-export async function getOwnPrompt(host: PromptHost, caller: Caller, given: Json = {}): Promise<Json> {
-  const mode = given['mode'] || toolUseMode(host.view(caller).profile.provider, host.textTools)
+export async function getOwnPrompt(host: PromptHost, caller: Caller, args: Json = {}): Promise<Json> {
+  const mode = args['mode'] || toolUseMode(host.view(caller).profile.provider, host.textTools)
   if (!isMode(mode))
     throw new ProtocolFailure(INVALID_PARAMS, `mode is ${MODES.join(' or ')}, not "${String(mode).slice(0, 40)}"`)
   const textOf = (key: string): string | undefined =>
-    typeof given[key] === 'string' && given[key] !== '' ? given[key] : undefined
+    typeof args[key] === 'string' && args[key] !== '' ? args[key] : undefined
   const text = systemPrompt({
     ...(await instructionsWithFacts(host, caller)),
     mode,

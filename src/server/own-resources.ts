@@ -175,19 +175,19 @@ function schemas(host: StatusHost, caller: Caller, category: string) {
 }
 
 /** Resources that are answers of tools, for the tools in this view. */
-export const readingsOf = (view: View): readonly ToolResource[] =>
+export const toolResourcesOf = (view: View): readonly ToolResource[] =>
   view.owners.flatMap(({ toolResources: readings = [] }) => readings.filter(({ tool }) => view.byId.has(tool)))
 
 /** Reads a resource by calling its tool as this caller; undefined if no tool has the URI. */
-export async function readReading(
+export async function readToolResource(
   host: BaseHost,
   caller: Caller,
   uri: string,
   signal: AbortSignal,
 ): Promise<Json | undefined> {
-  const reading = readingsOf(host.view(caller)).find((one) => one.uri === uri)
-  if (!reading) return undefined
-  const { tool, input, mimeType } = reading
+  const toolResource = toolResourcesOf(host.view(caller)).find((one) => one.uri === uri)
+  if (!toolResource) return undefined
+  const { tool, input, mimeType } = toolResource
   const result = await host.surface.call({ name: tool, input, caller, signal })
   const value = result.kind === 'value' ? result.value : null
   return { contents: [{ uri, mimeType, text: typeof value === 'string' ? value : JSON.stringify(value) }] }

@@ -75,26 +75,26 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
       if (!hasRoom(call)) return await refuseServerRequest(method, 'too many calls wait for an answer')
       const key = `${method.split('/', 1)[0]}-${++questionCount}`
       const { promise, resolve, reject } = createDeferred<unknown>()
-      const back = (): void => {
+      const withdraw = (): void => {
         if (call.questions.delete(key)) reject(signal?.reason)
       }
-      signal?.addEventListener('abort', back, { once: true })
+      signal?.addEventListener('abort', withdraw, { once: true })
       call.questions.set(key, { method, params, resolve, reject })
       call.wake()
       try {
         return await promise
       } finally {
-        signal?.removeEventListener('abort', back)
+        signal?.removeEventListener('abort', withdraw)
       }
     }
   }
 
   /** Waits until the call ends or asks something. */
   async function serve(call: Call, context: RequestContext): Promise<RoundResult<Json>> {
-    const gone = (): void => end(call, context.signal?.reason)
+    const onAbort = (): void => end(call, context.signal?.reason)
     call.context = context
-    if (context.signal?.aborted) gone()
-    context.signal?.addEventListener('abort', gone, { once: true })
+    if (context.signal?.aborted) onAbort()
+    context.signal?.addEventListener('abort', onAbort, { once: true })
     let gathered: () => void = () => undefined
     try {
       const asks = new Promise<undefined>((resolve) => {
@@ -111,7 +111,7 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
       gathered()
       call.context = undefined
       call.wake = () => undefined
-      context.signal?.removeEventListener('abort', gone)
+      context.signal?.removeEventListener('abort', onAbort)
     }
   }
 

@@ -9,10 +9,10 @@ import { RESULT_SCHEME } from '../results/result-store.ts'
 import { isSentFile } from '../services/sent-files.ts'
 import { noPrompt, noResource, toFailure } from './call-tool.ts'
 import { holderOf } from './identity.ts'
-import { inspectAnswer, inspectedRelay } from './inspect-answers.ts'
+import { createInspectedRelay, inspectAnswer } from './inspect-answers.ts'
 import { removeHopData } from './mcp-results.ts'
 import { completeOwn, getOwnPrompt, isOwnPrompt, ownPrompts } from './own-prompts.ts'
-import { ownResources, ownTemplates, readingsOf, readOwnResource, readReading } from './own-resources.ts'
+import { ownResources, ownTemplates, readOwnResource, readToolResource, toolResourcesOf } from './own-resources.ts'
 import type { ServerHost } from './server-host.ts'
 import { traceRequest } from './traced-requests.ts'
 
@@ -28,7 +28,7 @@ export type ResourceRequest = (method: string, params: { readonly uri: string },
 
 /**
  * Serves resources, prompts and completion. Lists are joined from all visible owners; a request goes to the owner of its
- * URI or name, and the answer comes back unchanged.
+ * URI or name, and the answer is returned with other URIs only where they belong to another server.
  */
 export function servePassThrough(
   server: Server,
@@ -50,11 +50,18 @@ export function servePassThrough(
         if (!endpoints) throw missing
         const who = caller(ctx)
         const principal = holderOf(who)
-        const { _meta, inputResponses: _answers, requestState: _state, ...own } = params as Json
-        const resumable = { principal, era, method, params: own, relay: relay(ctx), signal: ctx.mcpReq.signal }
+        const { _meta, inputResponses: _answers, requestState: _state, ...requestParams } = params as Json
+        const resumable = {
+          principal,
+          era,
+          method,
+          params: requestParams,
+          relay: relay(ctx),
+          signal: ctx.mcpReq.signal,
+        }
         return (await host.resumes.run(resumable, async (context) => {
-          const inspected = inspectedRelay(host, who, owner.id, context.relay)
-          const answer = endpoints.request(method, own, inspected, context.signal ?? ctx.mcpReq.signal)
+          const inspected = createInspectedRelay(host, who, owner.id, context.relay)
+          const answer = endpoints.request(method, requestParams, inspected, context.signal ?? ctx.mcpReq.signal)
           return await inspectAnswer(host, who, owner.id, answer.then(removeHopData))
         })) as never
       } catch (error) {
@@ -64,8 +71,8 @@ export function servePassThrough(
       }
     })
   const promptOf = (name: string, ctx: ServerContext) =>
-    promptNamed(owners(ctx), host.catalog.snapshot().promptNames, name)
-  const named = (prompt: Prompt): Json => {
+    findPrompt(owners(ctx), host.catalog.snapshot().promptNames, name)
+  const toListedPrompt = (prompt: Prompt): Json => {
     const name = host.catalog.snapshot().promptNames.get(prompt)
     return name === undefined ? prompt.entry : { ...prompt.entry, name }
   }
@@ -79,9 +86,9 @@ export function servePassThrough(
       : answer
   }
 
-  const reading = async (uri: string, ctx: ServerContext): Promise<never> => {
+  const readFromTool = async (uri: string, ctx: ServerContext): Promise<never> => {
     try {
-      return (await readReading(host, caller(ctx), uri, ctx.mcpReq.signal)) as never
+      return (await readToolResource(host, caller(ctx), uri, ctx.mcpReq.signal)) as never
     } catch (error) {
       throw asProtocolError(error, era)
     }
@@ -89,7 +96,7 @@ export function servePassThrough(
 
   server.setRequestHandler('resources/list', (request, ctx) => {
     checkCursor(request.params)
-    const readings = readingsOf(host.view(caller(ctx))).map(entryOf)
+    const readings = toolResourcesOf(host.view(caller(ctx))).map(entryOf)
     return { resources: unique([...ownResources, ...readings, ...listResources(owners(ctx))], 'uri') } as never
   })
   server.setRequestHandler('resources/templates/list', (request, ctx) => {
@@ -100,7 +107,7 @@ export function servePassThrough(
   })
   server.setRequestHandler('prompts/list', (request, ctx) => {
     checkCursor(request.params)
-    const theirs = owners(ctx).flatMap(({ prompts }) => prompts.map(named))
+    const theirs = owners(ctx).flatMap(({ prompts }) => prompts.map(toListedPrompt))
     return { prompts: unique([...ownPrompts, ...theirs], 'name') } as never
   })
 
@@ -109,7 +116,7 @@ export function servePassThrough(
     const who = caller(ctx)
     const answer: Json =
       (await readOwnResource(host, who, uri)) ??
-      (await reading(uri, ctx)) ??
+      (await readFromTool(uri, ctx)) ??
       (await toResource('resources/read', request.params, ctx))
     if (isForApplications(uri) || !Array.isArray(answer['contents'])) return answer as never
     const owner = ownerOfResource(owners(ctx), uri)
@@ -203,7 +210,7 @@ function unique(entries: readonly Json[], key: string): readonly Json[] {
 }
 
 /** Finds a prompt by the name that clients know. @param renamed prompts whose name differs from that of their server */
-export function promptNamed(
+export function findPrompt(
   owners: readonly Owner[],
   renamed: ReadonlyMap<Prompt, string>,
   name: string,

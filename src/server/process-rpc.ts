@@ -24,8 +24,8 @@ type Failure =
 type RpcMessage = { readonly requestId: string } & (
   | {
       readonly kind: 'ask'
-      readonly what: string
-      readonly of: Json
+      readonly topic: string
+      readonly params: Json
       readonly relay: Pick<
         RequestContext['relay'],
         'principal' | 'wantsProgress' | 'meta' | 'inputResponses' | 'clientCapabilities'
@@ -56,7 +56,7 @@ type Answer = (of: Json, context: RequestContext) => Promise<Json> | undefined
 /** Calls to any other process that can serve them. */
 export interface ProcessRpc {
   readonly processId: string
-  /** Undefined if no process can serve it. Rejects as that process does, or with E_SHUTTING_DOWN if it goes silent. */
+  /** Undefined if no process can serve it. Rejects as that process does, or with E_SHUTTING_DOWN if it sends nothing for six seconds. */
   ask(what: string, of: Json, context: RequestContext): Promise<Json | undefined>
   /** Sets the handler for requests of other processes. @param answer returns undefined for what it cannot serve */
   answer(what: string, answer: Answer): void
@@ -68,7 +68,7 @@ export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscrib
   const running = new Map<string, AbortController>()
   const send = (message: RpcMessage): void => shared.publish(TOPIC, JSON.stringify(message))
 
-  function serve({ requestId, what, of, relay }: RpcMessage & { readonly kind: 'ask' }): void {
+  function serve({ requestId, topic: what, params: of, relay }: RpcMessage & { readonly kind: 'ask' }): void {
     const ending = new AbortController()
     const outcome = answers.get(what)?.(of, {
       relay: { ...relay, notify: (method, params) => send({ requestId, kind: 'notify', method, params }) },
@@ -98,20 +98,20 @@ export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscrib
     const message = JSON.parse(text) as RpcMessage
     if (message.kind === 'ask') return serve(message)
     if (message.kind === 'gone') return running.get(message.requestId)?.abort()
-    const one = waiting.get(message.requestId)
-    if (!one) return
-    one.keepAlive()
-    if (message.kind === 'progress') one.context.onProgress?.(...message.progress)
-    else if (message.kind === 'notify') one.context.relay.notify?.(message.method, message.params)
-    else if (message.kind === 'done') one.resolve(message.outcome)
-    else if (message.kind === 'failed') one.reject(errorOf(message.failure))
+    const request = waiting.get(message.requestId)
+    if (!request) return
+    request.keepAlive()
+    if (message.kind === 'progress') request.context.onProgress?.(...message.progress)
+    else if (message.kind === 'notify') request.context.relay.notify?.(message.method, message.params)
+    else if (message.kind === 'done') request.resolve(message.outcome)
+    else if (message.kind === 'failed') request.reject(errorOf(message.failure))
   })
 
   const ask: ProcessRpc['ask'] = async (what, of, context) => {
     context.signal?.throwIfAborted()
     const requestId = randomUUID()
     const { promise, resolve, reject } = createDeferred<Json | undefined>()
-    const gone = (): void => {
+    const onAbort = (): void => {
       send({ requestId, kind: 'gone' })
       reject(context.signal?.reason)
     }
@@ -122,17 +122,17 @@ export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscrib
       cancel()
       cancel = clock.after(SILENCE_MS, failSilent)
     }
-    context.signal?.addEventListener('abort', gone, { once: true })
+    context.signal?.addEventListener('abort', onAbort, { once: true })
     waiting.set(requestId, { context, keepAlive, resolve, reject })
     const { principal, wantsProgress, meta, inputResponses, clientCapabilities } = context.relay
     const relay = { ...omitUndefined({ principal, wantsProgress }), meta, inputResponses, clientCapabilities }
     try {
-      send({ requestId, kind: 'ask', what, of, relay })
+      send({ requestId, kind: 'ask', topic: what, params: of, relay })
       return await promise
     } finally {
       cancel()
       waiting.delete(requestId)
-      context.signal?.removeEventListener('abort', gone)
+      context.signal?.removeEventListener('abort', onAbort)
     }
   }
   return { processId: randomBytes(6).toString('hex'), ask, answer: (what, answer) => void answers.set(what, answer) }

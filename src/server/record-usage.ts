@@ -15,8 +15,8 @@ import type { CallHost, ServerHost } from './server-host.ts'
 
 /** The name of everything that is no tool of this caller. */
 const UNKNOWN = 'unknown'
-/** Of more tools, so many are counted for all. */
-const SAMPLED = 500
+/** Maximum number of tools to count. The result is scaled to the whole list. */
+const MAX_SAMPLED = 500
 
 export function recordList(host: ServerHost, caller: Caller, tools: readonly ListedTool[]): void {
   host.receipts?.list(caller, () => {
@@ -29,9 +29,12 @@ export function recordList(host: ServerHost, caller: Caller, tools: readonly Lis
 }
 
 function definitionsOf<T>(key: object, tools: readonly T[], toListed: (tool: T) => ListedTool): Definitions {
-  const step = Math.max(1, tools.length / SAMPLED)
-  const some = Array.from({ length: Math.min(SAMPLED, tools.length) }, (_, at) => tools[Math.floor(at * step)] as T)
-  return { key, texts: () => some.map((tool) => definitionText(toListed(tool))), scale: step }
+  const step = Math.max(1, tools.length / MAX_SAMPLED)
+  const sample = Array.from(
+    { length: Math.min(MAX_SAMPLED, tools.length) },
+    (_, at) => tools[Math.floor(at * step)] as T,
+  )
+  return { key, texts: () => sample.map((tool) => definitionText(toListed(tool))), scale: step }
 }
 
 /** What a model reads of a tool. */

@@ -25,29 +25,29 @@ function checkHeaders({ headers }: IncomingMessage, maxBytes: number): void {
 
 /**
  * Reads a JSON body as text. Rejects when the client goes away meanwhile.
- * @param hold says whether its principal may hold so many more bytes
+ * @param reserve returns whether the requests of the principal may use this many more bytes of memory
  * @throws HttpError
  */
 export async function readBody(
   req: IncomingMessage,
   res: ServerResponse,
   maxBytes: number,
-  hold: (bytes: number) => boolean,
+  reserve: (bytes: number) => boolean,
 ): Promise<string> {
   checkHeaders(req, maxBytes)
   // An HTTP/1.0 client would take it for the answer.
   if (req.headers.expect !== undefined && req.httpVersion === '1.1') res.writeContinue()
   const body = await new Promise<Buffer>((resolve, reject) => {
-    const parts: Buffer[] = []
+    const chunks: Buffer[] = []
     let bytes = 0
     req.on('data', (part: Buffer) => {
       bytes += part.length
-      const error = bytes > maxBytes ? tooLarge(maxBytes) : hold(part.length) ? undefined : createTooManyBytes()
-      if (!error) return void parts.push(part)
+      const error = bytes > maxBytes ? tooLarge(maxBytes) : reserve(part.length) ? undefined : createTooManyBytes()
+      if (!error) return void chunks.push(part)
       req.pause()
       reject(error)
     })
-    req.once('end', () => resolve(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)))
+    req.once('end', () => resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks)))
     req.once('error', reject)
     req.once('close', () => reject(new Error('the client left before its request was complete')))
   })

@@ -84,9 +84,9 @@ export function createRequestBuilder(
   claims: RequestClaims = createRequestClaims(host, connection.identity),
 ): RequestBuilder {
   const { era, session, identity, perRequest } = connection
-  let opening: Json = {}
+  let initializeParams: Json = {}
   // Kept, because views are cached by caller.
-  let own = callerOf(connection, undefined, undefined)
+  let ownCaller = callerOf(connection, undefined, undefined)
   let capabilities: Json = {}
 
   const builder: RequestBuilder = {
@@ -94,26 +94,26 @@ export function createRequestBuilder(
     logLevel: undefined,
     subscribed: new Map(),
     introduce(params = {}) {
-      opening = params
+      initializeParams = params
       capabilities = asRecord(params['capabilities'])
-      own = callerOf(connection, params['clientInfo'], capabilities)
+      ownCaller = callerOf(connection, params['clientInfo'], capabilities)
     },
     initializeResult: (protocolVersion) => ({
       protocolVersion,
       capabilities: capabilitiesFor(protocolVersion),
       serverInfo: { name: host.name, version: host.version },
-      instructions: instructionsFor(host, claims.of(own, opening['_meta'])),
+      instructions: instructionsFor(host, claims.of(ownCaller, initializeParams['_meta'])),
     }),
     callerFor(request) {
       if (request?.envelope)
-        own = callerOf(connection, request.envelope[CLIENT_INFO], request.envelope[CLIENT_CAPABILITIES])
-      return request ? claims.of(own, request.meta) : own
+        ownCaller = callerOf(connection, request.envelope[CLIENT_INFO], request.envelope[CLIENT_CAPABILITIES])
+      return request ? claims.of(ownCaller, request.meta) : ownCaller
     },
-    callers: () => [own, ...claims.others()],
+    callers: () => [ownCaller, ...claims.others()],
     relayFor(request, caller = builder.callerFor(request)) {
       const { envelope, inputResponses, requestState, task, ask } = request
-      const given = asRecord(request.meta)
-      const { progressToken, ...meta } = withoutClaims(given) as Record<string, unknown>
+      const requestMeta = asRecord(request.meta)
+      const { progressToken, ...meta } = withoutClaims(requestMeta) as Record<string, unknown>
       const declared = envelope?.[CLIENT_CAPABILITIES]
       const level = (): unknown => envelope?.[LOG_LEVEL] ?? builder.logLevel
       const levelNow = level()
@@ -149,7 +149,7 @@ export function createRequestBuilder(
     async callTool(request, call) {
       const caller = builder.callerFor(request)
       const token = isRecord(request.meta) ? request.meta['progressToken'] : undefined
-      let progressed = false
+      let hasProgress = false
       // The spread is last, because members after it cost 4 µs on Node 20.
       const result = await callTool(host, {
         caller,
@@ -157,15 +157,15 @@ export function createRequestBuilder(
         ...call,
         ...(typeof token === 'string' || typeof token === 'number'
           ? {
-              onProgress: progressTo((progress) => {
-                progressed = true
+              onProgress: createProgress((progress) => {
+                hasProgress = true
                 request.notify('notifications/progress', { progressToken: token, ...progress })
               }),
             }
           : {}),
       })
       // Clients drop progress that arrives in one piece with the result, so the result leaves one write later.
-      if (progressed) await new Promise((resolve) => setImmediate(resolve))
+      if (hasProgress) await new Promise((resolve) => setImmediate(resolve))
       return result
     },
     isFor: (owner) =>
@@ -188,7 +188,7 @@ export function createRequestBuilder(
 }
 
 /** Strictly increasing, as the protocol demands, whatever the tool reports. */
-function progressTo(send: (progress: Json) => void): NonNullable<CallRequest['onProgress']> {
+function createProgress(send: (progress: Json) => void): NonNullable<CallRequest['onProgress']> {
   let last = Number.NEGATIVE_INFINITY
   return (progress, total, message) => {
     if (!(progress > last)) return

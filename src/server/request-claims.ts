@@ -32,7 +32,7 @@ type List = (typeof LISTS)[number]
 const MAX_MEMBERS = 1_000
 const LEVEL = 'user_level'
 
-const isOurs = (key: string): boolean =>
+const isClaim = (key: string): boolean =>
   key === NESTED ||
   key.startsWith(PREFIX) ||
   key === LEVEL ||
@@ -40,13 +40,13 @@ const isOurs = (key: string): boolean =>
   (LISTS as readonly string[]).includes(key)
 
 const hasClaims = (meta: Json): boolean => {
-  for (const key in meta) if (isOurs(key)) return true
+  for (const key in meta) if (isClaim(key)) return true
   return false
 }
 
 /** The `_meta` of a request without claims to Pegboard: servers must not learn who asks from where. */
 export const withoutClaims = (meta: Json): Json =>
-  hasClaims(meta) ? Object.fromEntries(Object.entries(meta).filter(([key]) => !isOurs(key))) : meta
+  hasClaims(meta) ? Object.fromEntries(Object.entries(meta).filter(([key]) => !isClaim(key))) : meta
 
 /** Reads what requests of one connection claim in `_meta`, as far as `server.trustMeta` allows. */
 export interface RequestClaims {
@@ -80,9 +80,9 @@ export function createRequestClaims(host: ClaimsHost, identity: Identity): Reque
   }
 
   return {
-    of: (base, meta) => (isTrusted(meta) ? derive(base, read(meta)) : base),
+    of: (base, meta) => (isTrusted(meta) ? derive(base, readClaims(meta)) : base),
     enter(meta) {
-      const profile = isTrusted(meta) ? profileIn(read(meta), identity, host) : undefined
+      const profile = isTrusted(meta) ? profileIn(readClaims(meta), identity, host) : undefined
       return profile === undefined || profile === identity.profile ? identity : { ...identity, profile }
     },
     others: () => [...others.values()],
@@ -94,7 +94,7 @@ type Claims = { readonly [K in Key]?: string } & { readonly [K in List]?: readon
 }
 
 /** Of three spellings the most specific wins. Values that are not text, too long or have control characters are ignored. */
-function read(meta: Json): Claims {
+function readClaims(meta: Json): Claims {
   const nested = asRecord(meta[NESTED])
   const claimFor = (key: string): unknown =>
     [meta[`${PREFIX}${key}`], nested[key], meta[key]].find((one) => one !== undefined)

@@ -12,7 +12,7 @@ export function createRequestIds() {
       return ids.size
     },
     /** Adds a request; false if its id is taken. True for other messages. */
-    enters({ id, method, params }: Message): boolean {
+    tryAdd({ id, method, params }: Message): boolean {
       // A cancelled request is not answered.
       if (method === 'notifications/cancelled') ids.delete(params?.['requestId'])
       if (id === undefined || method === undefined) return true
@@ -20,7 +20,7 @@ export function createRequestIds() {
       ids.set(id, true)
       return true
     },
-    sent(message: object): void {
+    removeAnswered(message: object): void {
       if (!('method' in message)) ids.delete((message as Message).id)
     },
   }

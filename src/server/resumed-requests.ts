@@ -68,13 +68,13 @@ export function createResumedRequests(options: ResumedRequestsOptions): ResumedR
     [id, round]: NonNullable<SealedState['parked']>,
     request: ResumableRequest,
   ) {
-    const here = parking.resume(principal, id, round, request)
-    const there = here ?? processes?.ask('parked', { principal, id, round }, request)
-    return (await there) as RoundResult<Json> | undefined
+    const localResult = parking.resume(principal, id, round, request)
+    const result = localResult ?? processes?.ask('parked', { principal, id, round }, request)
+    return (await result) as RoundResult<Json> | undefined
   }
 
   /** Seals the state of a server together with the input it asked for, also where the server sent no state. */
-  const sealed = <Result extends Json>(
+  const sealResult = <Result extends Json>(
     request: ResumableRequest,
     before: SealedState | undefined,
     result: Result,
@@ -98,9 +98,9 @@ export function createResumedRequests(options: ResumedRequestsOptions): ResumedR
     if (!state) return request
     const { requestState: _sealed, inputResponses, ...relay } = request.relay
     const answered = state.again || inputResponses === undefined ? relay : { ...relay, inputResponses }
-    const resumed = { ...answered, resumed: true } as const
+    const resumedRelay = { ...answered, resumed: true } as const
     return {
-      relay: state.inner === undefined ? resumed : { ...resumed, requestState: state.inner },
+      relay: state.inner === undefined ? resumedRelay : { ...resumedRelay, requestState: state.inner },
       signal: request.signal,
       onProgress: request.onProgress,
     }
@@ -117,7 +117,7 @@ export function createResumedRequests(options: ResumedRequestsOptions): ResumedR
       : await parking.start(principal, contextOf(request, state), work)
     if (!outcome)
       throw new ProtocolFailure(-32602, 'The call of this requestState has ended. Make the call again from the start.')
-    if (outcome.kind === 'done') return sealed(request, state, outcome.result as Result)
+    if (outcome.kind === 'done') return sealResult(request, state, outcome.result as Result)
     return question(request, outcome.requests, { parked: [outcome.id, outcome.round] }, parkedMs)
   }
 
@@ -130,7 +130,7 @@ export function createResumedRequests(options: ResumedRequestsOptions): ResumedR
         const parks = relay.request === undefined && (state?.parked || canAnswer(relay.clientCapabilities))
         return parks
           ? await parkable(request, state, work)
-          : sealed(request, state, await work(contextOf(request, state)))
+          : sealResult(request, state, await work(contextOf(request, state)))
       } catch (error) {
         const urls = request.era === 'modern' ? urlsOf(error) : undefined
         if (!urls) throw error

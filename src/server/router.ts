@@ -89,10 +89,10 @@ export async function handle(
   context.originCheck.share(req, res)
   if (context.page && path === '/' && req.method === 'GET') return greet(res)
 
-  const { here, profile } = routesAt(path)
+  const { matching: here, profile } = routesAt(path)
   const metrics = here[0]?.name === 'metrics'
   if (here.length === 0 || (metrics && profile !== undefined)) throw createNotFound()
-  if (metrics && !context.metrics) throw await withoutMetrics(context, req)
+  if (metrics && !context.metrics) throw await createMetricsError(context, req)
   const methods = here.map(({ method }) => method)
   if (req.method === 'OPTIONS') return context.originCheck.preflight(req, res, methods)
 
@@ -130,7 +130,7 @@ async function holdsOperatorToken(context: RouterContext, req: IncomingMessage):
 }
 
 /** Only an operator learns that the route could exist. */
-async function withoutMetrics(context: RouterContext, req: IncomingMessage): Promise<HttpError> {
+async function createMetricsError(context: RouterContext, req: IncomingMessage): Promise<HttpError> {
   const identity = await identify(context, req)
   if (!identity || !mayReadMetrics(identity)) return createNotFound()
   return new HttpError(404, 'Not found: metrics are off; telemetry.prometheus: true switches them on.')
@@ -146,12 +146,12 @@ async function identify(context: RouterContext, req: IncomingMessage): Promise<I
   }
 }
 
-function routesAt(path: string): { readonly here: readonly (typeof routes)[number][]; readonly profile?: string } {
+function routesAt(path: string): { readonly matching: readonly (typeof routes)[number][]; readonly profile?: string } {
   const exact = routes.filter((route) => route.path === path)
-  if (exact.length > 0) return { here: exact }
+  if (exact.length > 0) return { matching: exact }
   const [, base, profile] = /^(\/[a-z]+)\/([\w.-]+)$/.exec(path) ?? []
   const here = routes.filter((route) => !route.open && route.path === base)
-  return here.length === 0 || profile === undefined ? { here: [] } : { here, profile }
+  return here.length === 0 || profile === undefined ? { matching: [] } : { matching: here, profile }
 }
 
 /** The identity of a request with a valid token, or without one. @throws HttpError if the token does not fit the profile */
@@ -206,7 +206,7 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
   }
 
   /** Whether this is a plain message in a 2025 session. The check of the SDK costs as much as the rest of the request. */
-  const inSession = (req: IncomingMessage, { messages: [message], batch }: Messages): boolean => {
+  const isPlainSessionMessage = (req: IncomingMessage, { messages: [message], batch }: Messages): boolean => {
     const version = header(req, 'mcp-protocol-version')
     return (
       !batch &&
@@ -225,7 +225,7 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
     )
   }
 
-  const run = (res: ServerResponse): void => {
+  const trackRunning = (res: ServerResponse): void => {
     context.running.add(res)
     res.once('close', () => context.running.delete(res))
   }
@@ -265,8 +265,8 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
           id: message.id ?? null,
           data: { supported: supportedVersions, requested: version.slice(0, 40) },
         })
-      if (inSession(req, body)) {
-        run(res)
+      if (isPlainSessionMessage(req, body)) {
+        trackRunning(res)
         return await sessions.post(req, res, identity, body)
       }
       const era = classifyInboundRequest({
@@ -278,7 +278,7 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
           mcpNameHeader: header(req, 'mcp-name'),
         }),
       })
-      if (message.method !== 'subscriptions/listen') run(res)
+      if (message.method !== 'subscriptions/listen') trackRunning(res)
       if (era.kind !== 'legacy' && !body.batch) return modern.post(req, res, identity, message)
       if (era.kind === 'reject') throw new HttpError(era.httpStatus, era.message, { code: era.code, data: era.data })
       if (!accepts(req, 'application/json') || !accepts(req, 'text/event-stream'))
@@ -289,7 +289,7 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
       if (isModern(req)) throw createNotAllowed('POST')
       if (!accepts(req, 'text/event-stream'))
         throw new HttpError(406, 'Not acceptable: Accept must name text/event-stream')
-      if (isOfRequest(req.headers['last-event-id'])) run(res)
+      if (isOfRequest(req.headers['last-event-id'])) trackRunning(res)
       return sessions.listen(req, res, identity)
     },
     async mcpEnd({ req, res, identity }) {

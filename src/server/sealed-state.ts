@@ -26,7 +26,7 @@ export interface StateBinding {
  */
 export function createSeal(key: () => Buffer, clock: Clock) {
   let cachedKey: Buffer | undefined
-  const mark = (binding: StateBinding, payload: string): Buffer => {
+  const sign = (binding: StateBinding, payload: string): Buffer => {
     cachedKey ??= key()
     const request = createHash('sha256')
       .update(toCanonicalJson([binding.principal, binding.method, binding.params]))
@@ -36,17 +36,17 @@ export function createSeal(key: () => Buffer, clock: Clock) {
   return {
     seal(binding: StateBinding, state: SealedState, ttlMs: number): string {
       const payload = Buffer.from(JSON.stringify({ ...state, until: clock.now() + ttlMs })).toString('base64url')
-      return `${payload}.${mark(binding, payload).toString('base64url')}`
+      return `${payload}.${sign(binding, payload).toString('base64url')}`
     },
     /** Undefined if it was changed, has expired, or belongs to another request or principal. */
     open(binding: StateBinding, text: unknown): SealedState | undefined {
       if (typeof text !== 'string') return undefined
-      const [payload = '', given = '', ...rest] = text.split('.')
-      const right = mark(binding, payload)
-      const bytes = Buffer.from(given, 'base64url')
+      const [payload = '', signature = '', ...rest] = text.split('.')
+      const expected = sign(binding, payload)
+      const bytes = Buffer.from(signature, 'base64url')
       // Decoding ignores trailing bits: a changed last character must not pass.
-      if (rest.length > 0 || bytes.toString('base64url') !== given) return undefined
-      if (bytes.length !== right.length || !timingSafeEqual(bytes, right)) return undefined
+      if (rest.length > 0 || bytes.toString('base64url') !== signature) return undefined
+      if (bytes.length !== expected.length || !timingSafeEqual(bytes, expected)) return undefined
       const { until, ...state } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as SealedState & {
         until: number
       }

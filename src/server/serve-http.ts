@@ -168,16 +168,16 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   server.on('checkContinue', serve)
   const { port } = await listen(server, settings)
   server.on('error', (error) => log.error('the HTTP server failed', { error }))
-  const unfollow = options.tokens?.follow((token) => {
+  const stopTokenChecks = options.tokens?.onGone((token) => {
     void sessions.revoke(token)
     connections.end(token)
   })
 
-  const shut = async (graceMs: number): Promise<void> => {
+  const shutDown = async (graceMs: number): Promise<void> => {
     context.closing = true
-    unfollow?.()
+    stopTokenChecks?.()
     const stopped = new Promise<void>((resolve) => server.close(() => resolve()))
-    await idle(context.running, graceMs, clock)
+    await waitUntilIdle(context.running, graceMs, clock)
     await Promise.all([sessions.close(), sse.close(), modern.close()])
     // Lets the last events leave before the sockets close.
     await new Promise((resolve) => setImmediate(resolve))
@@ -191,7 +191,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     port,
     sessions: () => ({ streamable: sessions.size, sse: sse.size }),
     close(graceMs = 0) {
-      closed ??= shut(graceMs)
+      closed ??= shutDown(graceMs)
       return closed
     },
   }
@@ -238,7 +238,7 @@ async function listen(
   return server.address() as AddressInfo
 }
 
-function idle(running: ReadonlySet<ServerResponse>, graceMs: number, clock: Clock): Promise<void> {
+function waitUntilIdle(running: ReadonlySet<ServerResponse>, graceMs: number, clock: Clock): Promise<void> {
   if (running.size === 0 || graceMs <= 0) return Promise.resolve()
   return new Promise((resolve) => {
     const cancel = clock.after(graceMs, resolve)

@@ -85,8 +85,8 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   let dropped = 0
   const inFlight = createRequestIds()
   const send = (message: object): void => {
-    inFlight.sent(message)
-    if (!batches.answered(message)) write(message)
+    inFlight.removeAnswered(message)
+    if (!batches.takeAnswer(message)) write(message)
   }
   const write = (message: object): void => {
     if (isDroppable(message) && output.writableLength + text.length >= MAX_UNREAD_BYTES) dropped++
@@ -171,7 +171,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     send,
     handOver: (message, result) => {
       loadSdk().then(({ deliver, instance }) => {
-        if (message.id !== undefined) instance()?.answered(message.id, result)
+        if (message.id !== undefined) instance()?.keepFirstResult(message.id, result)
         deliver(message)
       }, fail)
     },
@@ -245,7 +245,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       waitingMessages.push(message)
       return
     }
-    if (message.method === 'notifications/cancelled') batches.cancelled(message.params?.['requestId'])
+    if (message.method === 'notifications/cancelled') batches.cancel(message.params?.['requestId'])
     if (!isIntroduced && message.method === 'initialize' && !claimsRevision(message.params)) {
       isIntroduced = true
       requests.introduce(message.params)
@@ -283,7 +283,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
       write(createError(messages.id, messages.code, messages.message))
       return
     }
-    const entered = messages.filter((message) => inFlight.enters(message))
+    const entered = messages.filter((message) => inFlight.tryAdd(message))
     const repeated = messages.filter((message) => !entered.includes(message))
     batches.open(
       entered.filter(({ id, method }) => id !== undefined && method !== undefined).map(({ id }) => id),
@@ -299,7 +299,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     }
     const read = parseMessage(line)
     if (!read.ok) write(createError(read.id, read.code, read.message))
-    else if (inFlight.enters(read.message)) receive(read.message)
+    else if (inFlight.tryAdd(read.message)) receive(read.message)
     else write(createError(read.message.id, -32600, IN_FLIGHT))
   }
   const refuse = (id: string | number | null, code: number, message: string): void =>
@@ -337,7 +337,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   return { closed: closed.promise, close }
 }
 
-/** Of an answer to `roots/list`. */
+/** The URIs in an answer to `roots/list`. */
 function urisOf(answer: unknown): readonly string[] {
   const roots = isRecord(answer) && Array.isArray(answer['roots']) ? answer['roots'] : []
   return roots.flatMap((root) => (isRecord(root) && typeof root['uri'] === 'string' ? [root['uri']] : []))

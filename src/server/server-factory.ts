@@ -35,9 +35,9 @@ export type ServerFactory = (connection: NewConnection) => SdkInstance
 export const newSessionId = (): string => randomBytes(24).toString('base64url')
 
 /** Connects a server to its transport. When either closes, calls `gone` once and disposes of the server. */
-export async function connectServer(served: SdkInstance, transport: Transport, gone: () => void): Promise<void> {
+export async function connectServer(served: SdkInstance, transport: Transport, onClose: () => void): Promise<void> {
   const end = (): void => {
-    gone()
+    onClose()
     served.dispose()
   }
   try {
@@ -46,10 +46,10 @@ export async function connectServer(served: SdkInstance, transport: Transport, g
     end()
     throw error
   }
-  const tell = transport.onclose
+  const onclose = transport.onclose
   transport.onclose = () => {
     try {
-      tell?.()
+      onclose?.()
     } finally {
       end()
     }

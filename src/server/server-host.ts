@@ -103,9 +103,9 @@ export interface StatusHost extends BaseHost {
 export interface NotificationHost extends BaseHost {
   readonly lists: ListCache
   readonly clients: ClientRegistry
-  /** Calls the listener when lists may have changed without a change of the catalog. Returns how to stop. */
+  /** Calls the listener when lists may have changed without a change of the catalog. Returns a function that stops this. */
   onListChange(listener: () => void): () => void
-  /** Listens to messages of servers that belong to no request. Returns how to stop. */
+  /** Listens to messages of servers that belong to no request. Returns a function that stops this. */
   onUpstream(listener: UpstreamListener): () => void
 }
 

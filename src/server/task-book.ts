@@ -17,9 +17,9 @@ export interface StartedTask {
 
 /** Remembers started tasks, to list them and to find the owner of a notification. Requests by name do not need it. */
 export interface TaskBook {
-  began(task: StartedTask, ttlMs: unknown): void
+  add(task: StartedTask, ttlMs: unknown): void
   /** The latest tasks of a holder that this process started, newest first. */
-  of(holder: string): readonly StartedTask[]
+  listOf(holder: string): readonly StartedTask[]
   /** The names of the latest tasks of a holder, of all processes, newest first. */
   names(holder: string): Promise<readonly string[]>
   /** Several if their server gave the same id more than once. */
@@ -61,7 +61,7 @@ export function createTaskBook(
     makeRoom(done, MAX.kept)
   }
 
-  function of(holder: string): readonly StartedTask[] {
+  function listOf(holder: string): readonly StartedTask[] {
     sweep()
     return [...startedTasks.values()]
       .filter((one) => one.holder === holder)
@@ -70,21 +70,21 @@ export function createTaskBook(
   }
 
   return {
-    began(one, ttlMs) {
-      const lives = typeof ttlMs === 'number' ? Math.min(ttlMs, LIFE_MS.longest) : LIFE_MS.usual
-      const until = clock.now() + lives
-      startedTasks.set(keyOf(one), { ...one, until })
+    add(task, ttlMs) {
+      const lifetimeMs = typeof ttlMs === 'number' ? Math.min(ttlMs, LIFE_MS.longest) : LIFE_MS.usual
+      const until = clock.now() + lifetimeMs
+      startedTasks.set(keyOf(task), { ...task, until })
       others?.()
-        .put({ id: hashOf(one.name), owner: one.holder, value: one.name, expiresAt: until })
+        .put({ id: hashOf(task.name), owner: task.holder, value: task.name, expiresAt: until })
         .catch(onError)
       sweep()
     },
-    of,
+    listOf: listOf,
     async names(holder) {
-      const own = of(holder).map(({ name }) => name)
-      if (!others) return own
-      const theirs = (await others().list(holder)).map(({ value }) => value)
-      return [...new Set([...theirs.slice(-LISTED).reverse(), ...own])].slice(0, LISTED)
+      const localNames = listOf(holder).map(({ name }) => name)
+      if (!others) return localNames
+      const sharedNames = (await others().list(holder)).map(({ value }) => value)
+      return [...new Set([...sharedNames.slice(-LISTED).reverse(), ...localNames])].slice(0, LISTED)
     },
     find: (owner, id) => [...startedTasks.values()].filter((one) => one.id === id && one.owner === owner),
     keep(holder, result, requestedTtlMs) {
@@ -107,14 +107,14 @@ export function createTaskBook(
 }
 
 /** Drops the oldest entry of the holder with most, so that a holder can only displace its own entries. */
-function makeRoom(all: Map<string, { readonly holder: string }>, max: number): void {
-  while (all.size > max) {
+function makeRoom(entries: Map<string, { readonly holder: string }>, max: number): void {
+  while (entries.size > max) {
     const counts = new Map<string, number>()
-    for (const { holder } of all.values()) counts.set(holder, (counts.get(holder) ?? 0) + 1)
+    for (const { holder } of entries.values()) counts.set(holder, (counts.get(holder) ?? 0) + 1)
     const most = Math.max(...counts.values())
-    for (const [key, { holder }] of all)
+    for (const [key, { holder }] of entries)
       if (counts.get(holder) === most) {
-        all.delete(key)
+        entries.delete(key)
         break
       }
   }

@@ -33,8 +33,8 @@ export interface TokenStore {
   add(token: StoredToken): Promise<void>
   /** Whether the token existed. @throws PegboardError E_STATE_UNAVAILABLE */
   remove(id: string): Promise<boolean>
-  /** Calls `gone` for each token that is revoked or expires. Returns how to stop. */
-  follow(gone: (id: string) => void): () => void
+  /** Calls `gone` for each token that is revoked or expires. Returns a function that stops this. */
+  onGone(gone: (id: string) => void): () => void
   /** Loads shared tokens. Await it before the first use. */
   open(): Promise<void>
 }
@@ -44,13 +44,13 @@ const POLL_MS = 1_000
 const ID = /^[0-9a-f]{12}$/
 
 /** A new token, for its bearer and for the store. A plain digest is safe for 256 random bits. */
-export function createToken(what: Omit<StoredToken, 'id' | 'digest'>): {
+export function createToken(fields: Omit<StoredToken, 'id' | 'digest'>): {
   readonly token: string
-  readonly kept: StoredToken
+  readonly stored: StoredToken
 } {
   const id = randomBytes(6).toString('hex')
   const token = `pegboard_${id}_${randomBytes(SECRET_BYTES).toString('base64url')}`
-  return { token, kept: { id, digest: digestOf(token).toString('hex'), ...what } }
+  return { token, stored: { id, digest: digestOf(token).toString('hex'), ...fields } }
 }
 
 interface TokenBackend extends Pick<TokenStore, 'list' | 'add' | 'remove' | 'open'> {
@@ -77,18 +77,18 @@ function createTokenStore({ readNow, ...backend }: TokenBackend, clock: Clock): 
   return {
     ...backend,
     valid,
-    follow(gone) {
+    onGone(gone) {
       let cancel: () => void
-      const look = (): void => {
-        const now = new Set(valid(true).map(({ id }) => id))
+      const poll = (): void => {
+        const validIds = new Set(valid(true).map(({ id }) => id))
         for (const id of seen)
-          if (!now.has(id)) {
+          if (!validIds.has(id)) {
             seen.delete(id)
             gone(id)
           }
-        cancel = clock.after(POLL_MS, look)
+        cancel = clock.after(POLL_MS, poll)
       }
-      cancel = clock.after(POLL_MS, look)
+      cancel = clock.after(POLL_MS, poll)
       return () => cancel()
     },
   }
@@ -99,7 +99,7 @@ export const isExpired = ({ expiresAt }: Pick<StoredToken, 'expiresAt'>, now: nu
 
 /** One file for each token, readable only by its owner. Files are created and removed whole, so no lock is needed. */
 export function createFileTokenStore(dir: string, clock: Clock, log: Log): TokenStore {
-  const read = new Map<string, StoredToken | undefined>()
+  const tokensById = new Map<string, StoredToken | undefined>()
   function readNow(): readonly StoredToken[] {
     let entries: readonly Dirent[] = []
     try {
@@ -110,9 +110,9 @@ export function createFileTokenStore(dir: string, clock: Clock, log: Log): Token
         log.error('tokens cannot be read, so all of them are rejected', { error: messageOf(error) })
     }
     const ids = entries.map(({ name }) => (name.endsWith('.json') ? name.slice(0, -5) : '')).filter((id) => ID.test(id))
-    for (const id of read.keys()) if (!ids.includes(id)) read.delete(id)
-    for (const id of ids) if (!read.has(id)) read.set(id, readToken(fileOf(id), id, log))
-    return [...read.values()].filter((token) => token !== undefined)
+    for (const id of tokensById.keys()) if (!ids.includes(id)) tokensById.delete(id)
+    for (const id of ids) if (!tokensById.has(id)) tokensById.set(id, readToken(fileOf(id), id, log))
+    return [...tokensById.values()].filter((token) => token !== undefined)
   }
   const fileOf = (id: string): string => join(dir, `${id}.json`)
   return createTokenStore(
@@ -170,42 +170,42 @@ const isToken = (value: unknown): boolean =>
 
 const TOPIC = 'tokens'
 /** Interval of a full read, in milliseconds, because messages of other processes can be lost. */
-const ASK_AGAIN_MS = 30_000
+const RELOAD_MS = 30_000
 
 /** Tokens in the store that several machines share. */
 export function createSharedTokenStore(shared: SharedState, clock: Clock, log: Log): TokenStore {
   const table = () => shared.store().table<StoredToken>('token', isToken)
   let cachedTokens: readonly StoredToken[] = []
-  let askedAt = Number.NEGATIVE_INFINITY
+  let reloadedAt = Number.NEGATIVE_INFINITY
   const list = async (): Promise<readonly StoredToken[]> => (await table().list()).map(({ value }) => value)
-  async function ask(): Promise<void> {
-    askedAt = clock.now()
+  async function reload(): Promise<void> {
+    reloadedAt = clock.now()
     cachedTokens = await list()
   }
-  const askSoon = (): void =>
-    void ask().catch((error: unknown) => log.warn('tokens could not be read', { error: messageOf(error) }))
-  shared.subscribe(TOPIC, askSoon)
-  shared.onReconnect(askSoon)
+  const reloadSoon = (): void =>
+    void reload().catch((error: unknown) => log.warn('tokens could not be read', { error: messageOf(error) }))
+  shared.subscribe(TOPIC, reloadSoon)
+  shared.onReconnect(reloadSoon)
   const changed = async (): Promise<void> => {
-    await ask()
+    await reload()
     shared.publish(TOPIC, '')
   }
   return createTokenStore(
     {
       readNow() {
-        if (clock.now() - askedAt >= ASK_AGAIN_MS) askSoon()
+        if (clock.now() - reloadedAt >= RELOAD_MS) reloadSoon()
         return cachedTokens
       },
-      open: ask,
+      open: reload,
       list,
       async add(token) {
         await table().put({ id: token.id, owner: '', value: token }, 0)
         await changed()
       },
       async remove(id) {
-        const was = await table().delete(id)
+        const existed = await table().delete(id)
         await changed()
-        return was
+        return existed
       },
     },
     clock,

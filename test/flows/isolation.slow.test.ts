@@ -308,7 +308,7 @@ describe('events of one profile', () => {
     const { app } = await both('direct')
     const { resumes, tasks } = app.server
     const name = resumes.nameTask('local\nred', 'mcp_crimson_ready', 'one')
-    tasks.began({ holder: 'local\nred', session: 's', owner: 'mcp_crimson_ready', id: 'one', name }, null)
+    tasks.add({ holder: 'local\nred', session: 's', owner: 'mcp_crimson_ready', id: 'one', name }, null)
     expect(resumes.findTask('local\nred', name)).toEqual({ owner: 'mcp_crimson_ready', id: 'one' })
     for (const profile of ['blue', 'default']) {
       const { client } = await hearing(app, 'legacy', profile)

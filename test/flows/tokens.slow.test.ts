@@ -15,7 +15,7 @@ const LATER = { execution: { watchers: true, scheduler: true } }
 
 /** A created token, as its bearer has it. */
 async function made(to: Front, grants: readonly Grant[] | undefined, more: object = {}) {
-  const { token, kept } = createToken({
+  const { token, stored: kept } = createToken({
     name: 'ann',
     principal: 'ann',
     roles: ['auditor'],

@@ -263,7 +263,7 @@ describe.skipIf(redisUrl === undefined)('on a Redis that another program uses', 
     for (const [n, value] of ['{"id":"a","digest":"00"}', '{"id":"b"}', 'null', '5', 'garbage'].entries())
       await put(redis, `${prefix}:token`, `odd${n}`, value, '')
     await tokens.open()
-    const { token, kept } = createToken({ name: 'ci', principal: 'ci', roles: [], createdAt: 1 })
+    const { token, stored: kept } = createToken({ name: 'ci', principal: 'ci', roles: [], createdAt: 1 })
     await tokens.add(kept)
     const bearer = () => checkBearer(`Bearer ${token}`, tokens.valid(true).map(toBearerToken))?.principal
     expect(bearer()).toBe('ci')

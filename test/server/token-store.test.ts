@@ -18,7 +18,7 @@ import { createManualClock } from '../clock.ts'
 import { redisUrl } from '../redis.ts'
 
 const make = (name: string, more: Partial<StoredToken> = {}): StoredToken =>
-  createToken({ name, principal: name, roles: [], createdAt: 0, ...more }).kept
+  createToken({ name, principal: name, roles: [], createdAt: 0, ...more }).stored
 const names = (tokens: readonly StoredToken[]): string[] => tokens.map(({ name }) => name).sort()
 
 describe('tokens in a folder', () => {
@@ -35,7 +35,7 @@ describe('tokens in a folder', () => {
     expect(names(server.valid())).toEqual([])
     expect(names(server.valid(true))).toEqual(['one'])
     const gone: string[] = []
-    const stop = server.follow((id) => gone.push(id))
+    const stop = server.onGone((id) => gone.push(id))
     expect(await terminal.remove(one.id)).toBe(true)
     expect(await terminal.remove(one.id)).toBe(false)
     clock.pass(1_000)
@@ -51,7 +51,7 @@ describe('tokens in a folder', () => {
     await tokens.add(short)
     await tokens.add(make('long', { expiresAt: 9_000 }))
     const gone: string[] = []
-    tokens.follow((id) => gone.push(id))
+    tokens.onGone((id) => gone.push(id))
     clock.pass(1_499)
     expect([names(tokens.valid()), gone]).toEqual([['long', 'short'], []])
     clock.pass(1)
@@ -122,7 +122,7 @@ describe.skipIf(redisUrl === undefined)('tokens in Redis', () => {
     const gone: string[] = []
     await one.add(made)
     await expect.poll(() => names(other.valid(true))).toEqual(['ci'])
-    onTestFinished(other.follow((id) => gone.push(id)))
+    onTestFinished(other.onGone((id) => gone.push(id)))
     expect(await one.remove(made.id)).toBe(true)
     expect(names(one.valid(true))).toEqual([])
     await expect.poll(() => gone).toEqual([made.id])

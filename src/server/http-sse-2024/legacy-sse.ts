@@ -118,7 +118,7 @@ function createSseTransport(
     events,
     async start() {},
     receive(message) {
-      if (inFlight.enters(message)) {
+      if (inFlight.tryAdd(message)) {
         if (message.method === 'initialize') {
           opening = message
           transport.session?.introduce(message)
@@ -127,7 +127,7 @@ function createSseTransport(
       } else events().send({ jsonrpc: '2.0', id: message.id, error: { code: -32600, message: IN_FLIGHT } })
     },
     deliver(message) {
-      inFlight.sent(message)
+      inFlight.removeAnswered(message)
       if (closed || events().closed) {
         if ('method' in message && 'id' in message) throw createClosedError()
         return

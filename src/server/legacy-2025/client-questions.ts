@@ -29,26 +29,26 @@ export function createClientQuestions(
   let count = 0
 
   return {
-    ask: (related) => async (method, params, signal) => {
+    ask: (requestId) => async (method, params, signal) => {
       signal?.throwIfAborted()
       const id = `pegboard:${++count}`
       const answer = createDeferred<unknown>()
       const withdraw = (reason: unknown): void => {
         answer.reject(reason)
-        send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } }, related)
+        send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } }, requestId)
       }
-      const aborted = (): void => withdraw(signal?.reason)
+      const onAbort = (): void => withdraw(signal?.reason)
       const giveUp = (): void => withdraw(new ProtocolFailure(-32001, 'The client did not answer'))
       const stopTimer = clock.after(MAX_WAIT_MS, giveUp)
-      signal?.addEventListener('abort', aborted, { once: true })
+      signal?.addEventListener('abort', onAbort, { once: true })
       waiting.set(id, answer)
       try {
-        send({ jsonrpc: '2.0', id, method, params }, related)
+        send({ jsonrpc: '2.0', id, method, params }, requestId)
         return await answer.promise
       } finally {
         waiting.delete(id)
         stopTimer()
-        signal?.removeEventListener('abort', aborted)
+        signal?.removeEventListener('abort', onAbort)
       }
     },
     takeAnswer({ id, result, error }) {

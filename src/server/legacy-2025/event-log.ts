@@ -70,7 +70,7 @@ interface StreamEntry {
   readonly number: number
   readonly stream: Stream
   seq: number
-  kept: number
+  storedCount: number
   endedAt: number | undefined
 }
 
@@ -101,49 +101,49 @@ export function createEventLog(options: EventLogOptions): EventLog {
   let total = 0
   let willPurge = false
 
-  function grow(record: SessionRecord, bytes: number): void {
+  function addBytes(record: SessionRecord, bytes: number): void {
     record.bytes += bytes
     total += bytes
   }
 
-  function lose(record: SessionRecord, { entry, bytes }: StoredMessage): void {
-    grow(record, -bytes)
-    entry.kept--
-    if (entry.kept > 0 || entry.endedAt === undefined) return
+  function countRemoved(record: SessionRecord, { entry, bytes }: StoredMessage): void {
+    addBytes(record, -bytes)
+    entry.storedCount--
+    if (entry.storedCount > 0 || entry.endedAt === undefined) return
     record.entries.delete(entry.number)
-    grow(record, -ENTRY_BYTES)
+    addBytes(record, -ENTRY_BYTES)
   }
 
   function forget(record: SessionRecord, isGone: (stored: StoredMessage) => boolean): void {
     for (const list of [record.droppable, record.lasting]) {
-      const left = list.filter((stored) => !isGone(stored))
-      if (left.length === list.length) continue
-      for (const stored of list) if (isGone(stored)) lose(record, stored)
-      list.splice(0, list.length, ...left)
+      const remaining = list.filter((stored) => !isGone(stored))
+      if (remaining.length === list.length) continue
+      for (const stored of list) if (isGone(stored)) countRemoved(record, stored)
+      list.splice(0, list.length, ...remaining)
     }
   }
 
   /** Drops the least important message. An answer is replaced by an error, so that its client does not wait. */
-  function shed(record: SessionRecord): void {
+  function dropLeastImportant(record: SessionRecord): void {
     const answer = record.droppable.length > 0 ? undefined : record.lasting.find(({ answers }) => answers !== undefined)
     if (!answer) {
-      shorten(record)
+      dropOldestMessage(record)
       return
     }
     const { bytes } = answer
-    answer.data = piecesOf({ jsonrpc: '2.0', id: answer.answers, error: GONE })
+    answer.data = piecesOf({ jsonrpc: '2.0', id: answer.answers, error: RESULT_LOST })
     answer.bytes = sizeOf(answer.data)
     answer.answers = undefined
-    grow(record, answer.bytes - bytes)
+    addBytes(record, answer.bytes - bytes)
   }
 
-  function shorten(record: SessionRecord): void {
+  function dropOldestMessage(record: SessionRecord): void {
     const oldest = record.droppable.shift() ?? record.lasting.shift()
-    if (oldest) lose(record, oldest)
+    if (oldest) countRemoved(record, oldest)
   }
 
   /** The largest record of the principal with most bytes, so that a principal can only displace its own messages. */
-  function longest(): SessionRecord | undefined {
+  function findRecordToTrim(): SessionRecord | undefined {
     const sums = new Map<string, number>()
     for (const { principal, bytes } of records) sums.set(principal, (sums.get(principal) ?? 0) + bytes)
     const sumOf = ({ principal }: SessionRecord): number => sums.get(principal) ?? 0
@@ -156,9 +156,9 @@ export function createEventLog(options: EventLogOptions): EventLog {
   }
 
   function trim(record: SessionRecord): void {
-    while (record.droppable.length + record.lasting.length > maxEvents) shorten(record)
-    while (record.bytes > maxBytes) shed(record)
-    while (total > maxTotalBytes) shed(longest() as SessionRecord)
+    while (record.droppable.length + record.lasting.length > maxEvents) dropOldestMessage(record)
+    while (record.bytes > maxBytes) dropLeastImportant(record)
+    while (total > maxTotalBytes) dropLeastImportant(findRecordToTrim() as SessionRecord)
   }
 
   function purge(): void {
@@ -185,22 +185,22 @@ export function createEventLog(options: EventLogOptions): EventLog {
 
     function open(): Stream {
       const number = count++
-      const outs: EventStream[] = []
-      let primed = false
+      const connections: EventStream[] = []
+      let isPrimed = false
       const idOf = (seq: number): string => `${logId}.${number}.${seq}`
       const close = (): void => {
-        for (const out of outs.splice(0)) out.end()
+        for (const connection of connections.splice(0)) connection.end()
       }
       const stream: Stream = {
         get isAttached() {
-          return outs.length > 0
+          return connections.length > 0
         },
         get isResumable() {
-          return primed || entry.seq > 0
+          return isPrimed || entry.seq > 0
         },
         send(message) {
-          const out = outs.at(-1)
-          if (maxBytes === 0) return out?.send(message)
+          const connection = connections.at(-1)
+          if (maxBytes === 0) return connection?.send(message)
           if (!records.has(record)) return
           const data = piecesOf(message)
           const droppable = isDroppable(message)
@@ -208,23 +208,23 @@ export function createEventLog(options: EventLogOptions): EventLog {
           const answers = 'method' in message ? undefined : (message as Message).id
           const stored = { entry, seq, at: clock.now(), data: copyPieces(data), bytes: sizeOf(data), answers }
           record[droppable ? 'droppable' : 'lasting'].push(stored)
-          entry.kept++
-          grow(record, stored.bytes)
-          out?.put(data, idOf(seq), droppable)
+          entry.storedCount++
+          addBytes(record, stored.bytes)
+          connection?.put(data, idOf(seq), droppable)
           trim(record)
           purgeLater()
         },
         prime() {
           if (maxBytes === 0) return
-          primed = true
-          outs.at(-1)?.prime(idOf(entry.seq))
+          isPrimed = true
+          connections.at(-1)?.prime(idOf(entry.seq))
         },
-        comment: () => outs.at(-1)?.comment(),
+        comment: () => connections.at(-1)?.comment(),
         attach(events, after) {
           // Messages without a request use the newest connection, and the one before it when that closes. A request has one
           // connection: the client has given up the older one.
-          if (number !== UNRELATED) for (const older of outs.splice(0)) older.drop()
-          outs.push(events)
+          if (number !== UNRELATED) for (const older of connections.splice(0)) older.drop()
+          connections.push(events)
           if (after !== undefined)
             for (const { data, seq } of [...record.droppable, ...record.lasting]
               .filter((stored) => stored.entry === entry && stored.seq > after)
@@ -233,13 +233,13 @@ export function createEventLog(options: EventLogOptions): EventLog {
           if (entry.endedAt !== undefined) close()
         },
         detach(events) {
-          const at = outs.indexOf(events)
-          if (at !== -1) outs.splice(at, 1)
+          const at = connections.indexOf(events)
+          if (at !== -1) connections.splice(at, 1)
         },
         end() {
           entry.endedAt = clock.now()
-          if (entry.kept === 0) record.entries.delete(number)
-          else grow(record, ENTRY_BYTES)
+          if (entry.storedCount === 0) record.entries.delete(number)
+          else addBytes(record, ENTRY_BYTES)
           close()
           trim(record)
         },
@@ -249,7 +249,7 @@ export function createEventLog(options: EventLogOptions): EventLog {
           close()
         },
       }
-      const entry: StreamEntry = { number, stream, seq: 0, kept: 0, endedAt: undefined }
+      const entry: StreamEntry = { number, stream, seq: 0, storedCount: 0, endedAt: undefined }
       record.entries.set(number, entry)
       return stream
     }
@@ -258,16 +258,16 @@ export function createEventLog(options: EventLogOptions): EventLog {
       unrelated: open(),
       open,
       find(lastEventId) {
-        const named = parts(lastEventId)
-        if (named?.logId !== logId || named.stream >= count) return undefined
-        const found = record.entries.get(named.stream)
-        if (!found || (found.endedAt !== undefined && found.seq <= named.seq)) return 'over'
-        return { stream: found.stream, after: named.seq, id: lastEventId }
+        const eventId = parseEventId(lastEventId)
+        if (eventId?.logId !== logId || eventId.stream >= count) return undefined
+        const found = record.entries.get(eventId.stream)
+        if (!found || (found.endedAt !== undefined && found.seq <= eventId.seq)) return 'over'
+        return { stream: found.stream, after: eventId.seq, id: lastEventId }
       },
       close() {
         for (const { stream } of [...record.entries.values()]) stream.end()
         records.delete(record)
-        grow(record, -record.bytes)
+        addBytes(record, -record.bytes)
       },
     }
   }
@@ -286,14 +286,16 @@ const UNRELATED = 0
 
 /** Whether an id belongs to the stream of a request, of any session. */
 export const isOfRequest = (lastEventId: unknown): lastEventId is string =>
-  typeof lastEventId === 'string' && (parts(lastEventId)?.stream ?? UNRELATED) !== UNRELATED
+  typeof lastEventId === 'string' && (parseEventId(lastEventId)?.stream ?? UNRELATED) !== UNRELATED
 
-function parts(id: string): { readonly logId: string; readonly stream: number; readonly seq: number } | undefined {
+function parseEventId(
+  id: string,
+): { readonly logId: string; readonly stream: number; readonly seq: number } | undefined {
   const [, logId, stream, seq] = /^([\w-]{8})\.(\d{1,15})\.(\d{1,15})$/.exec(id) ?? []
   return logId === undefined ? undefined : { logId, stream: Number(stream), seq: Number(seq) }
 }
 
-const GONE = {
+const RESULT_LOST = {
   code: -32603,
   message: 'The connection broke, and the result is no longer stored. The call may have run.',
 }

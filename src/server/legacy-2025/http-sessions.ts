@@ -10,13 +10,13 @@ import { connectServer, newSessionId, type SdkInstance } from '../server-factory
 import { type EventLog, isOfRequest } from './event-log.ts'
 import { resumeRemoteStream, serveRemoteStreams } from './remote-streams.ts'
 import {
+  connectProcesses,
   handleSessionMessage,
-  joinOthers,
-  type KeptSession,
   replaySession,
   type SessionHandover,
+  type StoredSession,
 } from './session-handover.ts'
-import { createSessionTransport, endForGood, type SessionTransport } from './session-transport.ts'
+import { createSessionTransport, endWithoutContent, type SessionTransport } from './session-transport.ts'
 
 export interface SessionOptions extends Pick<HttpOptions, 'factory' | 'clock' | 'handover' | 'processes'> {
   readonly pulse: Pulse
@@ -53,7 +53,7 @@ interface Session {
   readonly revision: string
   lastSeenMs: number
   /** Time of the last write for other processes. */
-  keptMs: number
+  storedMs: number
   /** Its `initialize`, while it could not be shared with other processes. */
   unsharedOpening?: Message | undefined
 }
@@ -72,14 +72,14 @@ export function createSessions(options: SessionOptions): Sessions {
     sessions.delete(session.id)
     sessions.set(session.id, session)
     cancelSweep ??= clock.after(idleMs, sweep)
-    if (handover && session.lastSeenMs - session.keptMs >= idleMs / RENEWALS) renew(handover, session)
+    if (handover && session.lastSeenMs - session.storedMs >= idleMs / RENEWALS) renew(handover, session)
   }
 
   function renew(shared: SessionHandover, session: Session): void {
-    session.keptMs = session.lastSeenMs
+    session.storedMs = session.lastSeenMs
     if (session.unsharedOpening) return void keep(shared, session, session.unsharedOpening)
     shared.renew(session.id, session.ownerKey).then(
-      (there) => (there ? undefined : session.transport.close()),
+      (isStored) => (isStored ? undefined : session.transport.close()),
       // Redis is unavailable, and its client logs that.
       () => undefined,
     )
@@ -104,8 +104,8 @@ export function createSessions(options: SessionOptions): Sessions {
       const counts = new Map<string, number>()
       for (const { identity } of all) counts.set(identity.principal, (counts.get(identity.principal) ?? 0) + 1)
       const most = Math.max(...counts.values())
-      const theirs = all.filter(({ identity }) => counts.get(identity.principal) === most)
-      const victim = theirs.find(({ transport }) => !transport.busy) ?? theirs[0]
+      const candidates = all.filter(({ identity }) => counts.get(identity.principal) === most)
+      const victim = candidates.find(({ transport }) => !transport.busy) ?? candidates[0]
       await victim?.transport.close()
     }
   }
@@ -121,10 +121,10 @@ export function createSessions(options: SessionOptions): Sessions {
       primes: options.events.isOn && revision === SESSION_REVISIONS[0],
     })
     const ownerKey = identityKey(identity)
-    if (handover) joinOthers(handover, id, ownerKey, transport)
+    if (handover) connectProcesses(handover, id, ownerKey, transport)
     const served = options.factory({ era: 'legacy', identity, sessionId: id, send: transport.deliver })
     const now = clock.now()
-    const session: Session = { id, identity, ownerKey, transport, served, revision, lastSeenMs: now, keptMs: now }
+    const session: Session = { id, identity, ownerKey, transport, served, revision, lastSeenMs: now, storedMs: now }
     // Before any wait, so that `makeRoom` counts sessions that open together.
     touch(session)
     await connectServer(served, transport, () => sessions.delete(id))
@@ -137,7 +137,7 @@ export function createSessions(options: SessionOptions): Sessions {
     if (id === undefined)
       throw new HttpError(400, 'Bad request: the Mcp-Session-Id header is required; initialize first')
     const session = sessions.get(String(id))
-    if (!session && handover) return adopted(handover, String(id), identity)
+    if (!session && handover) return findOrAdopt(handover, String(id), identity)
     if (!session || session.ownerKey !== identityKey(identity)) throw createUnknownSession()
     touch(session)
     return session
@@ -146,7 +146,7 @@ export function createSessions(options: SessionOptions): Sessions {
   // Requests that arrive together must not adopt a session twice.
   const adopting = new Map<string, Promise<Session>>()
 
-  function adopted(shared: SessionHandover, id: string, identity: Identity): Promise<Session> {
+  function findOrAdopt(shared: SessionHandover, id: string, identity: Identity): Promise<Session> {
     const ownerKey = identityKey(identity)
     const key = JSON.stringify([ownerKey, id])
     const found =
@@ -167,7 +167,7 @@ export function createSessions(options: SessionOptions): Sessions {
     return found
   }
 
-  async function adopt(id: string, identity: Identity, stored: KeptSession): Promise<Session> {
+  async function adopt(id: string, identity: Identity, stored: StoredSession): Promise<Session> {
     const session = await open(identity, stored.opening, id)
     const { transport, served } = session
     served.session?.introduce(stored.opening)
@@ -182,7 +182,7 @@ export function createSessions(options: SessionOptions): Sessions {
       const session = sessions.get(id)
       return session?.ownerKey === ownerKey ? session.transport.streams : undefined
     })
-  handover?.hear((id, sessionMessage) => {
+  handover?.subscribe((id, sessionMessage) => {
     const session = sessions.get(id)
     if (session) handleSessionMessage(handover, session.transport, sessionMessage)
   })
@@ -229,10 +229,10 @@ export function createSessions(options: SessionOptions): Sessions {
   async function resume({ id, ownerKey, transport }: Session, res: ServerResponse, lastEventId: string): Promise<void> {
     if (transport.resume(res, lastEventId)) return
     const begin = (): EventStream => transport.begin(res, lastEventId)
-    const there =
+    const remoteResult =
       processes && (await resumeRemoteStream(processes, { session: id, key: ownerKey, lastEventId }, res, begin))
-    if (there === 'over') endForGood(res)
-    else if (!there) throw new HttpError(400, 'Bad request: Last-Event-ID is not of this session')
+    if (remoteResult === 'over') endWithoutContent(res)
+    else if (!remoteResult) throw new HttpError(400, 'Bad request: Last-Event-ID is not of this session')
   }
 
   return {
@@ -271,12 +271,12 @@ export function createSessions(options: SessionOptions): Sessions {
       return sessions.size
     },
     async revoke(token) {
-      const own = [...sessions.values()].filter(
+      const revoked = [...sessions.values()].filter(
         ({ identity: { credential } }) =>
           credential !== undefined && 'token' in credential && credential.token === token,
       )
-      for (const { id } of own) await handover?.drop(id).catch(() => undefined)
-      await Promise.all(own.map(({ transport }) => transport.close()))
+      for (const { id } of revoked) await handover?.drop(id).catch(() => undefined)
+      await Promise.all(revoked.map(({ transport }) => transport.close()))
     },
     async close() {
       cancelSweep?.()

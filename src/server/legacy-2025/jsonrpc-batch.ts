@@ -1,7 +1,7 @@
 import type { Message } from '../../core/jsonrpc.ts'
 
 interface Batch {
-  readonly owed: Set<unknown>
+  readonly unanswered: Set<unknown>
   readonly answers: object[]
 }
 
@@ -16,26 +16,26 @@ export function createBatches(write: (answers: readonly object[]) => void) {
     const batch = pending.get(id)
     if (!batch) return false
     pending.delete(id)
-    batch.owed.delete(id)
+    batch.unanswered.delete(id)
     if (answer) batch.answers.push(answer)
     finish(batch)
     return true
   }
-  const finish = ({ owed, answers }: Batch): void => {
+  const finish = ({ unanswered: owed, answers }: Batch): void => {
     if (owed.size === 0 && answers.length > 0) write(answers)
   }
 
   return {
-    /** @param ids of the requests that are answered later; @param answers to the others */
+    /** @param ids ids of the requests that are answered later @param answers answers to the other requests */
     open(ids: readonly unknown[], answers: readonly object[]): void {
-      const batch: Batch = { owed: new Set(ids), answers: [...answers] }
+      const batch: Batch = { unanswered: new Set(ids), answers: [...answers] }
       for (const id of ids) pending.set(id, batch)
       finish(batch)
     },
     /** Takes the answer to a request of a batch; false for any other message. */
-    answered: (message: object): boolean =>
+    takeAnswer: (message: object): boolean =>
       pending.size > 0 && !('method' in message) && settle((message as Message).id, message),
     /** Removes a cancelled request, which gets no answer. */
-    cancelled: (id: unknown): void => void settle(id),
+    cancel: (id: unknown): void => void settle(id),
   }
 }

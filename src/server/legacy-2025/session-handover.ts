@@ -9,7 +9,7 @@ import type { Table } from '../../state/store.ts'
 import type { SessionTransport } from './session-transport.ts'
 
 /** What a process needs to continue a session that another one opened. */
-export interface KeptSession {
+export interface StoredSession {
   /** Its `initialize`. */
   readonly opening: Message
   /** Requests with a lasting effect: the log level and each subscription. */
@@ -28,15 +28,15 @@ export interface SessionHandover {
   /** Put into the ids of requests to the client, so that its answers find this process. */
   readonly processId: string
   /** Stores a session. @param owner identity key of the session. @throws PegboardError E_STATE_UNAVAILABLE, E_TOO_LARGE */
-  keep(id: string, owner: string, session: KeptSession): Promise<void>
-  find(id: string, owner: string): Promise<KeptSession | undefined>
+  keep(id: string, owner: string, session: StoredSession): Promise<void>
+  find(id: string, owner: string): Promise<StoredSession | undefined>
   /** Extends the lifetime of a session in use. False if another process has ended it. */
   renew(id: string, owner: string): Promise<boolean>
   /** Stores a request with a lasting effect, and sends it to the other processes. */
   remember(id: string, owner: string, message: Message): void
   drop(id: string): Promise<void>
-  say(id: string, sessionMessage: SessionMessage): void
-  hear(listener: (id: string, sessionMessage: SessionMessage) => void): void
+  publish(id: string, sessionMessage: SessionMessage): void
+  subscribe(listener: (id: string, sessionMessage: SessionMessage) => void): void
 }
 
 export interface SessionHandoverOptions {
@@ -57,11 +57,11 @@ const LASTING = new Set(['logging/setLevel', 'resources/subscribe', 'resources/u
 export const isLasting = ({ method }: Message): boolean => method !== undefined && LASTING.has(method)
 
 export function createSessionHandover({ shared, clock, log, idleMs }: SessionHandoverOptions): SessionHandover {
-  const table = (): Table<KeptSession> => shared.store().table('session')
-  const say = (id: string, sessionMessage: SessionMessage): void =>
+  const table = (): Table<StoredSession> => shared.store().table('session')
+  const publish = (id: string, sessionMessage: SessionMessage): void =>
     shared.publish(TOPIC, JSON.stringify([id, sessionMessage]))
 
-  async function change(id: string, owner: string, to: (value: KeptSession) => KeptSession): Promise<boolean> {
+  async function change(id: string, owner: string, to: (value: StoredSession) => StoredSession): Promise<boolean> {
     for (;;) {
       const row = await table().get(id)
       if (row?.owner !== owner) return false
@@ -85,17 +85,18 @@ export function createSessionHandover({ shared, clock, log, idleMs }: SessionHan
     remember(id, owner, message) {
       // Up to 500 of them are written again with each new one.
       if (JSON.stringify(message).length > MAX_SETTING_CHARS) return
-      say(id, { kind: 'in', message })
+      publish(id, { kind: 'in', message })
       change(id, owner, ({ opening, settings }) => ({ opening, settings: mergeSettings(settings, message) })).catch(
         (error: unknown) => log.warn('a setting of a session could not be stored', { error: messageOf(error) }),
       )
     },
     async drop(id) {
-      say(id, { kind: 'end' })
+      publish(id, { kind: 'end' })
       await table().delete(id)
     },
-    say,
-    hear: (listener) => shared.subscribe(TOPIC, (text) => listener(...(JSON.parse(text) as [string, SessionMessage]))),
+    publish: publish,
+    subscribe: (listener) =>
+      shared.subscribe(TOPIC, (text) => listener(...(JSON.parse(text) as [string, SessionMessage]))),
   }
 }
 
@@ -113,7 +114,12 @@ const isSentByEach = (method: string): boolean =>
   changedList(method) !== undefined || method === 'notifications/resources/updated'
 
 /** Connects the transports that several processes have for one session: an answer reaches the process that asked. */
-export function joinOthers(handover: SessionHandover, id: string, owner: string, transport: SessionTransport): void {
+export function connectProcesses(
+  handover: SessionHandover,
+  id: string,
+  owner: string,
+  transport: SessionTransport,
+): void {
   const { deliver, post } = transport
   const withProcessId = (requestId: unknown): string =>
     `${handover.processId}:${typeof requestId === 'number' ? 'n' : 's'}${requestId}`
@@ -124,18 +130,19 @@ export function joinOthers(handover: SessionHandover, id: string, owner: string,
     if (method === 'notifications/cancelled')
       return deliver({ ...message, params: { ...params, requestId: withProcessId(params?.['requestId']) } }, related)
     if (related !== undefined || transport.listening) return deliver(message, related)
-    if (!isSentByEach(method)) handover.say(id, { kind: 'out', message })
+    if (!isSentByEach(method)) handover.publish(id, { kind: 'out', message })
   }
   transport.post = (res, messages, batch) => {
-    const here: Message[] = []
+    const localMessages: Message[] = []
     for (const message of messages) {
       const answered = message.method === undefined
-      const ours = answered ? withoutProcessId(handover.processId, message) : message
-      if (ours) here.push(ours)
+      const localMessage = answered ? withoutProcessId(handover.processId, message) : message
+      if (localMessage) localMessages.push(localMessage)
       if (isLasting(message)) handover.remember(id, owner, message)
-      else if (!ours || message.method === 'notifications/cancelled') handover.say(id, { kind: 'in', message })
+      else if (!localMessage || message.method === 'notifications/cancelled')
+        handover.publish(id, { kind: 'in', message })
     }
-    post(res, here, batch)
+    post(res, localMessages, batch)
   }
 }
 
@@ -149,14 +156,15 @@ export function handleSessionMessage(
     if (transport.listening) transport.deliver(sessionMessage.message)
   } else {
     const { message } = sessionMessage
-    const ours = message.method === undefined ? withoutProcessId(handover.processId, message) : withNewId(message)
-    if (ours) toServer(transport, ours)
+    const localMessage =
+      message.method === undefined ? withoutProcessId(handover.processId, message) : withNewId(message)
+    if (localMessage) toServer(transport, localMessage)
   }
 }
 
 /** Replays what a client sent to another process. */
 export async function replaySession(
-  { opening, settings }: KeptSession,
+  { opening, settings }: StoredSession,
   transport: SessionTransport,
   ready: () => void,
 ): Promise<void> {
@@ -185,8 +193,8 @@ const withNewId = (message: Message): Message =>
 
 /** An answer with its original id; undefined if another process asked. */
 function withoutProcessId(processId: string, message: Message): Message | undefined {
-  const [whose, ...rest] = String(message.id).split(':')
+  const [askingProcess, ...rest] = String(message.id).split(':')
   const id = rest.join(':')
-  if (whose !== processId) return undefined
+  if (askingProcess !== processId) return undefined
   return { ...message, id: id.startsWith('n') ? Number(id.slice(1)) : id.slice(1) }
 }

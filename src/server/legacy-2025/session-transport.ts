@@ -50,7 +50,7 @@ type Id = string | number
 interface Exchange {
   readonly res: ServerResponse
   readonly batch: boolean
-  readonly owed: Set<Id>
+  readonly unanswered: Set<Id>
   readonly answers: object[]
   stream: Stream | undefined
   stopWaiting: () => void
@@ -64,7 +64,7 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
   let closed = false
 
   /** Continues a stream on this response until that closes. @param from the last event that the client received */
-  function carry(stream: Stream, res: ServerResponse, from?: ResumePoint): void {
+  function continueStream(stream: Stream, res: ServerResponse, from?: ResumePoint): void {
     const events = begin(res, from?.id)
     stream.attach(events, from?.after)
     res.once('close', () => stream.detach(events))
@@ -79,8 +79,8 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
   }
 
   const forget = (exchange: Exchange): void => {
-    for (const id of exchange.owed) if (pending.get(id) === exchange) pending.delete(id)
-    exchange.owed.clear()
+    for (const id of exchange.unanswered) if (pending.get(id) === exchange) pending.delete(id)
+    exchange.unanswered.clear()
     exchange.stopWaiting()
     exchange.stream?.drop()
   }
@@ -102,10 +102,10 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
     const exchange = pending.get(id)
     if (!exchange) return
     pending.delete(id)
-    exchange.owed.delete(id)
+    exchange.unanswered.delete(id)
     if (exchange.stream) exchange.stream.send(answer)
     else exchange.answers.push(answer)
-    if (exchange.owed.size === 0) finish(exchange)
+    if (exchange.unanswered.size === 0) finish(exchange)
   }
 
   /** Ends the wait for the answer of a cancelled request. */
@@ -113,8 +113,8 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
     const exchange = pending.get(id)
     if (!exchange) return
     pending.delete(id)
-    exchange.owed.delete(id)
-    if (exchange.owed.size > 0) return
+    exchange.unanswered.delete(id)
+    if (exchange.unanswered.size > 0) return
     if (exchange.stream) forget(exchange)
     else finish(exchange)
   }
@@ -123,7 +123,7 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
     const exchange: Exchange = {
       res,
       batch,
-      owed: new Set(ids),
+      unanswered: new Set(ids),
       answers: [],
       stream: undefined,
       stopWaiting: () => undefined,
@@ -145,7 +145,7 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
     exchange.stopWaiting()
     const stream = streams.open()
     exchange.stream = stream
-    carry(stream, exchange.res)
+    continueStream(stream, exchange.res)
     for (const answer of exchange.answers.splice(0)) stream.send(answer)
     return stream
   }
@@ -168,23 +168,23 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
     async start() {},
     listen(res, lastEventId) {
       const found = lastEventId === undefined ? undefined : streams.find(lastEventId)
-      if (typeof found === 'object') return carry(unrelated, res, found)
-      carry(unrelated, res)
+      if (typeof found === 'object') return continueStream(unrelated, res, found)
+      continueStream(unrelated, res)
       if (primes) unrelated.prime()
     },
     resume(res, lastEventId) {
       const found = streams.find(lastEventId)
       if (found === undefined) return false
-      if (found === 'over') endForGood(res)
-      else carry(found.stream, res, found)
+      if (found === 'over') endWithoutContent(res)
+      else continueStream(found.stream, res, found)
       return true
     },
     begin,
     streams,
     post(res, messages, batch) {
       const ids = messages.filter(isRequest).map(({ id }) => id)
-      const twice = ids.find((id, at) => pending.has(id) || ids.indexOf(id) !== at)
-      if (twice !== undefined) throw new HttpError(400, IN_FLIGHT, { code: -32600, id: twice })
+      const duplicateId = ids.find((id, at) => pending.has(id) || ids.indexOf(id) !== at)
+      if (duplicateId !== undefined) throw new HttpError(400, IN_FLIGHT, { code: -32600, id: duplicateId })
       if (ids.length > 0) open(res, ids, batch)
       for (const message of messages) {
         if (!transport.take?.(message)) transport.onmessage?.(message as unknown as JSONRPCMessage)
@@ -221,7 +221,7 @@ export function createSessionTransport(sessionId: string, options: SessionTransp
 }
 
 /** Tells a client that there is nothing left to resume. */
-export function endForGood(res: ServerResponse): void {
+export function endWithoutContent(res: ServerResponse): void {
   res.statusCode = 204
   res.end()
 }

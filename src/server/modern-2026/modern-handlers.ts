@@ -34,16 +34,16 @@ export function serveModern(server: Server, host: ServerHost, reader: RequestRea
  */
 function serveModernTasks(server: Server, host: CallHost, { caller, relay }: RequestReader): void {
   const ask = async (method: string, params: Json, ctx: ServerContext): Promise<Json> => {
-    const asking = relay(ctx)
-    if (!acceptsTasks(asking.clientCapabilities))
+    const clientRelay = relay(ctx)
+    if (!acceptsTasks(clientRelay.clientCapabilities))
       throw new ProtocolFailure(-32021, 'The client did not declare that it supports tasks', {
         requiredCapabilities: { extensions: { [TASKS]: {} } },
       })
     const who = caller(ctx)
     const found = findTask(host, who, params['taskId'])
     if (!found?.endpoints) throw noTask
-    const own = { ...params, taskId: found.id }
-    const result = await found.endpoints.request(method, own, asking, ctx.mcpReq.signal)
+    const serverParams = { ...params, taskId: found.id }
+    const result = await found.endpoints.request(method, serverParams, clientRelay, ctx.mcpReq.signal)
     const { resultType: _theirs, ...rest } = result
     // `removeHopData` removes `ttlMs`, which in other results is the lifetime of a cache entry.
     const answer = { ...removeHopData(rest), ...omitUndefined({ ttlMs: rest.ttlMs }) }

@@ -9,14 +9,14 @@ import { type Identity, identityKey, labelOf } from '../identity.ts'
 import { writeMessage } from '../json-pieces.ts'
 import type { SdkInstance, ServerFactory } from '../server-factory.ts'
 import { type ResourceSubscriptions, subscribedUris, withSubscribedUris } from './resource-subscriptions.ts'
-import { addTasksToAck, holdOpen, type WantedTasks, wantedTasks } from './task-subscriptions.ts'
+import { addPlaceholderResource, addTasksToAck, type WantedTasks, wantedTasks } from './task-subscriptions.ts'
 
 export interface ModernHooks {
   /** The identity of a request by its `_meta`; default: that of its token and path. */
   enter?(identity: Identity, meta: unknown): Identity
   /** Subscribes to the resources that a `subscriptions/listen` names. */
   follow?(identity: Identity, meta: unknown, uris: readonly string[]): ResourceSubscriptions
-  /** Sends changes of tasks; returns how to stop. */
+  /** Sends changes of tasks. Returns a function that stops this. */
   followTasks?(identity: Identity, meta: unknown, tasks: WantedTasks, send: (message: object) => void): () => void
   /** Called when the first client of a group listens; the result is called when the last one stops. */
   listening?(identity: Identity, meta: unknown, notify: ServerNotifier): () => void
@@ -57,7 +57,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
   const groups = new Map<string, ClientGroup>()
   const clients = new Set<string>()
 
-  function met(principal: string, client: string): void {
+  function recordClient(principal: string, client: string): void {
     const key = JSON.stringify([principal, client])
     if (clients.has(key)) return
     if (clients.size >= MAX_CLIENTS) clients.delete(clients.values().next().value as string)
@@ -84,7 +84,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
     return group
   }
 
-  function listens(group: ClientGroup, meta: unknown, res: ServerResponse): void {
+  function countListener(group: ClientGroup, meta: unknown, res: ServerResponse): void {
     if (group.open++ === 0) group.stop = options.listening?.(group.identity, meta, group.handler.notify) ?? group.stop
     res.once('close', () => {
       if (--group.open === 0) group.stop()
@@ -92,49 +92,49 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
   }
 
   return {
-    async post(req, res, came, incoming) {
+    async post(req, res, tokenIdentity, incoming) {
       let message = incoming
       const meta = message.params?.['_meta']
-      const identity = options.enter?.(came, meta) ?? came
+      const identity = options.enter?.(tokenIdentity, meta) ?? tokenIdentity
       const client = labelOf(asRecord(meta)[CLIENT_INFO])
       const group = groupFor(identity, client)
       if (message.method === 'subscriptions/listen') {
         res.once('close', slots.take(identity.principal, message.id))
-        listens(group, meta, res)
+        countListener(group, meta, res)
         const following = follow?.(identity, meta, subscribedUris(message))
         if (following) {
           res.once('close', following.stop)
           // The SDK acknowledges at once what the message names, so it names what servers accepted.
-          message = withSubscribedUris(message, await following.begun)
+          message = withSubscribedUris(message, await following.acceptedUris)
           if (res.destroyed) return
         }
       }
       // 2026 clients cancel a request by closing the response.
-      const gone = new AbortController()
-      const request = toRequest(req, gone.signal)
-      let over = false
+      const closed = new AbortController()
+      const request = toRequest(req, closed.signal)
+      let isClosed = false
       const dispose = (): void => {
         instances.get(request)?.dispose()
         instances.delete(request)
       }
       res.once('close', () => {
-        over = true
-        if (!res.writableFinished) gone.abort()
+        isClosed = true
+        if (!res.writableFinished) closed.abort()
         dispose()
       })
       const tasks = wantedTasks(message)
       const authInfo: AuthInfo = { token: '', clientId: identity.principal, scopes: [] }
       const response = await group.handler.fetch(request, {
         authInfo,
-        parsedBody: tasks && followTasks ? holdOpen(message) : message,
+        parsedBody: tasks && followTasks ? addPlaceholderResource(message) : message,
       })
-      if (response.ok) met(identity.principal, client)
+      if (response.ok) recordClient(identity.principal, client)
       const list = instances.get(request)?.listed?.()
       // The client may have disconnected before the server was created.
-      if (over) dispose()
-      if (list && !gone.signal.aborted) return await writeList(res, response, list)
-      if (!tasks || !followTasks) return await write(res, response, gone.signal)
-      await write(res, response, gone.signal, (chunk) =>
+      if (isClosed) dispose()
+      if (list && !closed.signal.aborted) return await writeList(res, response, list)
+      if (!tasks || !followTasks) return await write(res, response, closed.signal)
+      await write(res, response, closed.signal, (chunk) =>
         acknowledgeTasks(chunk, tasks, () => {
           const send = (message: object): void => {
             if (!res.writableEnded && !res.destroyed) res.write(`event: message\ndata: ${JSON.stringify(message)}\n\n`)
@@ -172,12 +172,12 @@ function toRequest(req: IncomingMessage, signal: AbortSignal): Request {
 
 /** Writes the answer to `tools/list` with this list in place of its empty one. */
 async function writeList(res: ServerResponse, response: Response, list: readonly object[]): Promise<void> {
-  head(res, response)
+  writeHead(res, response)
   const message = JSON.parse(await response.text()) as { readonly result: object }
   writeMessage(res, { ...message, result: { ...message.result, tools: list } })
 }
 
-function head(res: ServerResponse, response: Response): void {
+function writeHead(res: ServerResponse, response: Response): void {
   res.statusCode = response.status
   for (const [name, value] of response.headers) if (name !== 'connection') res.setHeader(name, value)
 }
@@ -185,35 +185,35 @@ function head(res: ServerResponse, response: Response): void {
 async function write(
   res: ServerResponse,
   response: Response,
-  gone: AbortSignal,
+  closed: AbortSignal,
   first?: (chunk: Uint8Array) => string | Uint8Array,
 ): Promise<void> {
   let edit = first
-  if (gone.aborted) return void response.body?.cancel()
-  head(res, response)
+  if (closed.aborted) return void response.body?.cancel()
+  writeHead(res, response)
   if (response.body === null) return void res.end()
   if (response.headers.get('content-type') !== 'text/event-stream') return void res.end(await response.text())
   res.flushHeaders()
   const reader = response.body.getReader()
-  gone.addEventListener('abort', () => void reader.cancel().catch(() => undefined), { once: true })
+  closed.addEventListener('abort', () => void reader.cancel().catch(() => undefined), { once: true })
   for (;;) {
     const { done, value } = await reader.read()
     if (done) break
     const piece = edit?.(value) ?? value
     edit = undefined
-    if (!res.write(piece)) await waitForDrain(res, gone)
+    if (!res.write(piece)) await waitForDrain(res, closed)
   }
   res.end()
 }
 
-const waitForDrain = (res: ServerResponse, gone: AbortSignal): Promise<void> =>
+const waitForDrain = (res: ServerResponse, closed: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
-    if (gone.aborted) return resolve()
+    if (closed.aborted) return resolve()
     const done = (): void => {
       res.off('drain', done)
-      gone.removeEventListener('abort', done)
+      closed.removeEventListener('abort', done)
       resolve()
     }
     res.on('drain', done)
-    gone.addEventListener('abort', done)
+    closed.addEventListener('abort', done)
   })

@@ -11,6 +11,7 @@ import { MAX_SUBSCRIPTIONS, MAX_URI_CHARS } from '../subscription-limits.ts'
 const SHORT_MS = 5_000
 /** Maximum delay of the acknowledgement by servers that do not answer, in milliseconds. */
 const BEGIN_MS = 2_000
+
 /** The resources that a `subscriptions/listen` names. */
 export function subscribedUris({ method, params }: Message): readonly string[] {
   if (method !== 'subscriptions/listen') return []
@@ -35,7 +36,7 @@ export function withSubscribedUris(message: Message, followed: readonly string[]
 
 export interface ResourceSubscriptions {
   /** The resources that servers accepted, after all have answered or two seconds. Later ones are subscribed too. */
-  readonly begun: Promise<readonly string[]>
+  readonly acceptedUris: Promise<readonly string[]>
   stop(): void
 }
 
@@ -61,11 +62,11 @@ export function subscribeToResources(
           return false
         },
       )
-    const began = ask('resources/subscribe', ending.signal).then((did) => {
-      if (!did) refused.add(uri)
-      return did
+    const accepted = ask('resources/subscribe', ending.signal).then((isAccepted) => {
+      if (!isAccepted) refused.add(uri)
+      return isAccepted
     })
-    return [{ uri, ask, began }]
+    return [{ uri, ask, began: accepted }]
   })
   let cancel = (): void => undefined
   const late = new Promise<void>((resolve) => {
@@ -73,14 +74,14 @@ export function subscribeToResources(
   })
   const answered = Promise.all(subscriptions.map(({ began }) => began)).then(() => cancel())
   return {
-    begun: Promise.race([answered, late]).then(() =>
+    acceptedUris: Promise.race([answered, late]).then(() =>
       subscriptions.map(({ uri }) => uri).filter((uri) => !refused.has(uri)),
     ),
     stop() {
       ending.abort()
       // Servers count subscriptions: a refused one must not be taken back.
       for (const { ask, began } of subscriptions)
-        void began.then((did) => did && ask('resources/unsubscribe', AbortSignal.timeout(SHORT_MS)))
+        void began.then((isAccepted) => isAccepted && ask('resources/unsubscribe', AbortSignal.timeout(SHORT_MS)))
     },
   }
 }

@@ -5,7 +5,13 @@ import { callerOf, type Identity } from '../identity.ts'
 import type { RequestClaims } from '../request-claims.ts'
 import type { ServerHost } from '../server-host.ts'
 import { subscribedUris, subscribeToResources, withSubscribedUris } from './resource-subscriptions.ts'
-import { addTasksToAck, followTasks, holdOpen, type WantedTasks, wantedTasks } from './task-subscriptions.ts'
+import {
+  addPlaceholderResource,
+  addTasksToAck,
+  sendTaskChanges,
+  type WantedTasks,
+  wantedTasks,
+} from './task-subscriptions.ts'
 
 export interface StdioSubscriptionsOptions {
   readonly host: ServerHost
@@ -41,13 +47,13 @@ export function createStdioSubscriptions(options: StdioSubscriptionsOptions) {
       const tasks = wantedTasks(message)
       cancel(id)
       if (tasks) unacknowledged.set(id, { tasks, caller })
-      const { begun, stop } = subscribeToResources(host, clock, caller, subscribedUris(message))
+      const { acceptedUris: begun, stop } = subscribeToResources(host, clock, caller, subscribedUris(message))
       stops.set(id, stop)
       // The SDK acknowledges at once what the message names, so it names what servers accepted.
       void begun.then((uris) => {
         if (stops.get(id) !== stop) return
         const accepted = withSubscribedUris(message, uris)
-        toSdk(tasks ? holdOpen(accepted) : accepted)
+        toSdk(tasks ? addPlaceholderResource(accepted) : accepted)
       })
     },
     cancel,
@@ -59,7 +65,7 @@ export function createStdioSubscriptions(options: StdioSubscriptionsOptions) {
         unacknowledged.delete(id)
         send(acknowledgement)
         const stop = stops.get(id)
-        const stopTasks = followTasks(host, clock, caller, tasks, send)
+        const stopTasks = sendTaskChanges(host, clock, caller, tasks, send)
         stops.set(id, () => {
           stop?.()
           stopTasks()

@@ -17,8 +17,8 @@ export interface WantedTasks {
 }
 
 const ACKNOWLEDGED = 'notifications/subscriptions/acknowledged'
-const NOWHERE = 'pegboard:nowhere'
-const MAX_FOLLOWED = 50
+const PLACEHOLDER = 'pegboard:nowhere'
+const MAX_TASKS = 50
 const EVERY_MS = { least: 250, usual: 2_000, most: 30_000 } as const
 const SHORT_MS = 10_000
 
@@ -29,15 +29,15 @@ export function wantedTasks({ id, method, params }: Message): WantedTasks | unde
   if (!Array.isArray(notifications?.taskIds) || typeof declared !== 'object' || declared === null) return undefined
   const clientCapabilities = declared as Json
   if (!acceptsTasks(clientCapabilities)) return undefined
-  const names = notifications.taskIds.filter((name): name is string => typeof name === 'string').slice(0, MAX_FOLLOWED)
+  const names = notifications.taskIds.filter((name): name is string => typeof name === 'string').slice(0, MAX_TASKS)
   return names.length > 0 ? { names, clientCapabilities, subscription: id } : undefined
 }
 
 /** The same message with a resource that does not exist: the SDK would end a subscription with tasks alone. */
-export function holdOpen(message: Message): Message {
+export function addPlaceholderResource(message: Message): Message {
   const { notifications } = (message.params ?? {}) as { notifications?: Json }
   const uris = notifications?.['resourceSubscriptions']
-  const resourceSubscriptions = [...(Array.isArray(uris) ? uris : []), NOWHERE]
+  const resourceSubscriptions = [...(Array.isArray(uris) ? uris : []), PLACEHOLDER]
   return { ...message, params: { ...message.params, notifications: { ...notifications, resourceSubscriptions } } }
 }
 
@@ -46,16 +46,16 @@ export function addTasksToAck(message: object, { names, subscription }: WantedTa
   const { method, params } = message as Message
   if (method !== ACKNOWLEDGED || (params?.['_meta'] as Json | undefined)?.[SUBSCRIPTION] !== subscription) return
   const { resourceSubscriptions, ...kinds } = (params?.['notifications'] ?? {}) as Json
-  const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.filter((uri) => uri !== NOWHERE) : []
+  const uris = Array.isArray(resourceSubscriptions) ? resourceSubscriptions.filter((uri) => uri !== PLACEHOLDER) : []
   const notifications = { ...kinds, ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}), taskIds: names }
   return { ...message, params: { ...params, notifications } }
 }
 
 /**
  * Sends every change of the caller's tasks until they end. Polls their servers with `tasks/get`, which both eras answer.
- * @returns how to stop
+ * @returns a function that stops this
  */
-export function followTasks(
+export function sendTaskChanges(
   host: CallHost,
   clock: Clock,
   caller: Caller,
@@ -65,7 +65,7 @@ export function followTasks(
   const stop = new AbortController()
   const timers = new Map<string, () => void>()
 
-  async function poll(name: string, before: string): Promise<void> {
+  async function poll(name: string, lastState: string): Promise<void> {
     const found = findTask(host, caller, name)
     if (!found?.endpoints) return
     const limit = abortAfter(stop.signal, SHORT_MS)
@@ -73,19 +73,19 @@ export function followTasks(
     const answer = found.endpoints.request('tasks/get', { taskId: found.id }, relay, limit.signal)
     const { resultType: _theirs, _meta, ...task } = await answer.finally(limit.free)
     if (stop.signal.aborted) return
-    const now = JSON.stringify(task)
+    const state = JSON.stringify(task)
     const params = { ...task, taskId: name, _meta: { [SUBSCRIPTION]: subscription } }
-    if (now !== before) send({ jsonrpc: '2.0', method: 'notifications/tasks', params })
+    if (state !== lastState) send({ jsonrpc: '2.0', method: 'notifications/tasks', params })
     if (isOver(task['status'])) return
     const { pollIntervalMs } = task
     const everyMs = typeof pollIntervalMs === 'number' ? pollIntervalMs : EVERY_MS.usual
     const waitMs = Math.min(Math.max(everyMs, EVERY_MS.least), EVERY_MS.most)
-    const cancel = clock.after(waitMs, () => begin(name, now))
+    const cancel = clock.after(waitMs, () => begin(name, state))
     timers.set(name, cancel)
   }
 
-  function begin(name: string, before: string): void {
-    poll(name, before).catch((error) => {
+  function begin(name: string, lastState: string): void {
+    poll(name, lastState).catch((error) => {
       host.log.debug('the state of a task could not be read', { error })
     })
   }

@@ -26,7 +26,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve))
 it('subscriptions are acknowledged when the last server has answered, or after 2 s', async () => {
   const { clock, answers, following } = rig()
   let begun: readonly string[] | undefined
-  void following.begun.then((uris) => (begun = uris))
+  void following.acceptedUris.then((uris) => (begun = uris))
   answers.get('a://1')?.yes()
   answers.get('a://2')?.no()
   clock.pass(1_999)
@@ -41,7 +41,7 @@ it('subscriptions are acknowledged when the last server has answered, or after 2
 it('does not keep a timer when all have answered', async () => {
   const { clock, answers, following } = rig()
   for (const { yes } of answers.values()) yes()
-  expect(await following.begun).toEqual(['a://1', 'a://2', 'a://3'])
+  expect(await following.acceptedUris).toEqual(['a://1', 'a://2', 'a://3'])
   expect(clock.waiting).toBe(0)
 })
 
