@@ -51,7 +51,7 @@ export interface ApprovalGate {
   count(call: PendingCall, onGate?: OnGateEvent): void
   /**
    * Asks a person to approve this call. Returns `undefined` if the policy requires no approval. An approval is valid
-   * for one call with these arguments, until the call ends.
+   * for one call with these arguments, until the call ends, or as `keepApproval` says.
    * @throws PegboardError E_CONFIRMATION_REQUIRED, E_CONFIRMATION_DECLINED
    */
   askIfNeeded(call: PendingCall, onGate?: OnGateEvent): Promise<void> | undefined
@@ -59,7 +59,7 @@ export interface ApprovalGate {
   combineApprovals(calls: readonly GatedCall[]): JointApproval | undefined
   /**
    * Call this when an approved call ended with a question of its server, or with a page to open. When the client
-   * repeats the call with the answer, it needs no second approval.
+   * repeats the call with the answer within 15 minutes, it needs no second approval.
    */
   keepApproval(call: PendingCall): void
 }
@@ -70,7 +70,7 @@ export interface GateOptions {
   readonly hide: (text: string) => string
 }
 
-/** How long a client may take to answer the question of a server, and how many approvals are kept meanwhile. */
+/** How long and how many approvals are kept for calls that their clients repeat. */
 const KEPT_APPROVAL_MS = 15 * 60_000
 const MAX_KEPT_APPROVALS = 1_000
 

@@ -9,6 +9,7 @@ import type { CallRequest } from './tool-calls.ts'
 /** A call with its tool, arguments, and the policy that allowed it. */
 export interface ResolvedCall {
   readonly entry: ViewTool
+  /** The arguments as the tool's schema parsed them: defaults are filled in. */
   readonly input: unknown
   /** Characters of text in the arguments. */
   readonly size: number
@@ -50,7 +51,7 @@ export function passGate(
 
 /** @throws PegboardError E_CONFIRMATION_REQUIRED if something else was approved */
 function requireUnchanged(approvedCall: ResolvedCall, current: ResolvedCall): ResolvedCall {
-  if (current.entry.tool === approvedCall.entry.tool) return approvedCall
+  if (current.entry.tool === approvedCall.entry.tool) return current
   const [before, after] = [approvedCall, current].map(({ entry: { tool }, input }) =>
     digestOf([tool.id, tool.effect, input]),
   )

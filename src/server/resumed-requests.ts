@@ -46,8 +46,9 @@ export interface ResumedRequestsOptions {
   readonly processes?: ProcessRpc | undefined
 }
 
-/** Time for a person to answer. A state of a server is valid for longer, because the server limits it itself. */
+/** How long a call waits for a person to answer. */
 const PARKED_MS = 5 * 60_000
+/** Validity of a state that a server wrote. No call waits for its answer, and the server can limit it further. */
 const STATE_MS = 60 * 60_000
 /** Validity of task names. Most servers forget tasks much sooner. */
 const TASK_MS = 30 * 24 * 60 * 60_000

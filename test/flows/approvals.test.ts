@@ -17,7 +17,7 @@ export default {
       description: 'Pays a sum to somebody. Nothing else.',
       effect: 'destructive',
       input: { type: 'object', properties: { to: { type: 'string' }, note: { type: 'string' }, pin_password: { type: 'string' }, more: { type: 'object' } } },
-      run: (input) => ({ runs: ++runs, to: input.to ?? null }),
+      run: (input) => ({ runs: ++runs, to: input.to ?? null, ...(input.note === 'with key' ? { api_key: 'k' } : {}) }),
     },
     balance: { description: 'How much there is, and how often was paid.', effect: 'read', run: () => ({ runs }) },
     via: {
@@ -139,15 +139,26 @@ describe.each(ERAS)('a tool that needs approval, with a client of the %s era', (
     await Promise.all([client.close(), other.close()])
   })
 
-  it('is checked against the policy again after the answer', async () => {
+  /** A person who approves, but not before the operator has changed the policy. */
+  const personAfterReload = async (policy: object) => {
     const { app, dir } = await bankApp()
     const { readConfig } = await import('../../src/config/load-config.ts')
-    const { client } = await person(app, era, async () => {
+    return await person(app, era, async () => {
       const machine = { env: { PEGBOARD_STATE_DIR: join(dir, 'state') }, cwd: dir }
-      const text = JSON.stringify({ policy: { deny: ['bank.pay'] }, modules: { filesystem: { enabled: false } } })
+      const text = JSON.stringify({ policy, modules: { filesystem: { enabled: false } } })
       await app.reload(readConfig(text, join(dir, 'mcp.config.json'), machine).config)
       return 'accept' as const
     })
+  }
+
+  it('is followed by a check of the result with the tripwire that the policy has now', async () => {
+    const { client } = await personAfterReload({ ask: ['bank.pay'], tripwire: 'throw' })
+    expect(codeOf(await call(client, 'bank__pay', { note: 'with key' }))).toBe('E_SECRET_BLOCKED')
+    await client.close()
+  })
+
+  it('is checked against the policy again after the answer', async () => {
+    const { client } = await personAfterReload({ deny: ['bank.pay'] })
     expect(codeOf(await call(client, 'bank__pay'))).toBe('E_NOT_FOUND')
     expect(answerOf(await call(client, 'bank__balance'))).toEqual({ runs: 0 })
     await client.close()
