@@ -165,7 +165,7 @@ export function createDeferredWork(options: DeferredWorkOptions) {
         clock,
         ready: async () => ({ era: 'modern' }) as Connection,
         request: taskRequests(tasks, execution.tasks.resultTtlMs, caller),
-        saw: () => undefined,
+        record: () => undefined,
       })
       return {
         request: (method, params, relay, signal) =>

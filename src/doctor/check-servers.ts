@@ -7,7 +7,7 @@ import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
-import { lastWords } from '../upstream/error-reasons.ts'
+import { findErrorLine } from '../upstream/error-reasons.ts'
 import { unpinnedPackage } from '../upstream/unpinned-package.ts'
 import { describeReach, type ServerSettings } from '../upstream/upstream-settings.ts'
 import type { Finding, Reporter } from './findings.ts'
@@ -69,7 +69,7 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
     const message = status?.detail ?? status?.reason ?? fault
     // A server that waits for another one says so only on stderr.
     const words = /^no answer within [\d.]+ s$/.test(message)
-      ? lastWords(app.upstreams.stderrTail(id), false)
+      ? findErrorLine(app.upstreams.stderrTail(id), false)
       : undefined
     const reason = words === undefined ? message : `${message}; it printed: ${words}`
     const { target } = settings

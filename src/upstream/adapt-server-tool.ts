@@ -22,7 +22,7 @@ export interface ToolHost {
 
 interface ServerTool extends Tool {
   readonly record: ToolRecord
-  whole?: Definition
+  definition?: Definition
   schema?: Schema
   sample?: readonly Example[]
 }
@@ -34,12 +34,12 @@ interface ServerTool extends Tool {
 export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
   const { settings } = host
   const definitionOf = (tool: ServerTool): Definition => {
-    tool.whole ??= parseDefinition(tool.record)
-    return tool.whole
+    tool.definition ??= parseDefinition(tool.record)
+    return tool.definition
   }
   /** The operator's label for the effect. */
   const labelOf = (name: string): Effect | undefined => overrideOf(settings, name)?.effect ?? settings.effect
-  const believed = (tool: ServerTool, hint: string): unknown =>
+  const trustedHint = (tool: ServerTool, hint: string): unknown =>
     settings.trustHints ? definitionOf(tool).annotations?.[hint] : undefined
   const shared: Omit<Tool, 'id' | 'name' | 'effect'> & ThisType<ServerTool> = {
     module: host.module,
@@ -77,10 +77,10 @@ export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
       return this.effect === 'read' && !settings.trustHints && labelOf(this.record.name) === undefined
     },
     get idempotent() {
-      return this.effect === 'read' || believed(this, 'idempotentHint') === true
+      return this.effect === 'read' || trustedHint(this, 'idempotentHint') === true
     },
     get openWorld() {
-      return believed(this, 'openWorldHint') !== false
+      return trustedHint(this, 'openWorldHint') !== false
     },
     get ownNames() {
       return ownNamesOf(this.record.name, settings)
@@ -153,8 +153,10 @@ export function timeoutOf(
   settings: ServerSettings,
   name: string | undefined,
 ): { readonly timeoutMs?: number; readonly timeoutSetting?: string } {
-  const own = name !== undefined && Object.hasOwn(settings.tools, name) ? settings.tools[name]?.timeoutMs : undefined
-  if (own !== undefined) return { timeoutMs: own, timeoutSetting: `${settings.where}.tools.${name}.timeoutMs` }
+  const toolTimeoutMs =
+    name !== undefined && Object.hasOwn(settings.tools, name) ? settings.tools[name]?.timeoutMs : undefined
+  if (toolTimeoutMs !== undefined)
+    return { timeoutMs: toolTimeoutMs, timeoutSetting: `${settings.where}.tools.${name}.timeoutMs` }
   const { timeoutMs, where } = settings
   return timeoutMs === undefined ? {} : { timeoutMs, timeoutSetting: `${where}.timeoutMs` }
 }

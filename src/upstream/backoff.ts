@@ -11,7 +11,7 @@ export const OPEN_AFTER = 5
 const OPEN_NOT_BEFORE_MS = 10_000
 const OPEN_MS = 30_000
 /** Maximum wait that a server can demand with `Retry-After`. */
-export const LONGEST_ASKED_MS = 60 * 60_000
+export const MAX_RETRY_AFTER_MS = 60 * 60_000
 
 /**
  * Retry delays: 1 s, 2 s, 4 s … 60 s, each with random jitter so that servers do not reconnect in step. Retries never
@@ -48,24 +48,24 @@ export function createBackoff(clock: Clock, random: () => number = Math.random):
 
   let firstAt = 0
   let lastAt = 0
-  let atOnce = false
+  let isForcedOpen = false
 
-  const isOpen = (): boolean => attempt >= OPEN_AFTER && (atOnce || lastAt - firstAt >= OPEN_NOT_BEFORE_MS)
+  const isOpen = (): boolean => attempt >= OPEN_AFTER && (isForcedOpen || lastAt - firstAt >= OPEN_NOT_BEFORE_MS)
 
   function count(failures: number): void {
     lastAt = clock.now()
     if (attempt === 0) firstAt = lastAt
     attempt += failures
-    atOnce ||= failures >= OPEN_AFTER
+    isForcedOpen ||= failures >= OPEN_AFTER
   }
 
-  function wait(askedMs = 0): number {
-    const ladder = random() * Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt - 1, 16))
-    const cappedMs = Math.min(askedMs, LONGEST_ASKED_MS)
+  function nextDelayMs(askedMs = 0): number {
+    const backoffMs = random() * Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(attempt - 1, 16))
+    const cappedMs = Math.min(askedMs, MAX_RETRY_AFTER_MS)
     const now = clock.now()
     dueAt = Math.max(isOpen() ? now + OPEN_MS : beganAt + CALL_MS, now + cappedMs)
-    const least = isOpen() ? OPEN_MS : attempt >= OPEN_AFTER ? FIRST_MS : 100
-    return Math.round(Math.max(least, ladder, cappedMs))
+    const minimumMs = isOpen() ? OPEN_MS : attempt >= OPEN_AFTER ? FIRST_MS : 100
+    return Math.round(Math.max(minimumMs, backoffMs, cappedMs))
   }
 
   return {
@@ -83,16 +83,16 @@ export function createBackoff(clock: Clock, random: () => number = Math.random):
     },
     failed(askedMs) {
       count(1)
-      return wait(askedMs)
+      return nextDelayMs(askedMs)
     },
     connectionLost(askedMs, failures = 1) {
       if (upSince !== undefined && clock.now() - upSince >= HEALTHY_MS) {
         attempt = 0
-        atOnce = false
+        isForcedOpen = false
       }
       upSince = undefined
       count(failures)
-      return wait(askedMs)
+      return nextDelayMs(askedMs)
     },
     dueInMs: () => Math.max(0, dueAt - clock.now()),
   }

@@ -33,7 +33,7 @@ export async function withCallSlot<Result>(
   const heldSlots = createHeldSlots(relay.principal)
   heldSlots.add(slots)
   const send = relay.request
-  const asking: Relay = send
+  const pausingRelay: Relay = send
     ? {
         ...relay,
         // Keeps the original connection, because this function is a new object for every request.
@@ -42,7 +42,7 @@ export async function withCallSlot<Result>(
       }
     : relay
   try {
-    return await work(asking)
+    return await work(pausingRelay)
   } finally {
     heldSlots.release()
   }

@@ -34,8 +34,8 @@ export interface PublisherOptions extends ToolHost {
   readonly log: Log
   readonly lostRules?: LostRules | undefined
   /** Called with resources and templates before they are in the catalog. */
-  lists(names: readonly string[]): void
-  /** What the server says about itself, as it said it last. */
+  beforePublish(names: readonly string[]): void
+  /** The latest description that the server gave of itself. */
   about(): string | undefined
 }
 
@@ -71,7 +71,7 @@ export interface Publisher {
 /** A server can send other entries each time. */
 const MAX_WARNINGS = 200
 
-const nobody: ReadonlyMap<string, QuarantineReason> = new Map()
+const noReasons: ReadonlyMap<string, QuarantineReason> = new Map()
 
 /** For a server whose content is hidden: its resources cannot be read by name either. */
 const withoutResources = (endpoints: Endpoints): Endpoints => ({
@@ -92,7 +92,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   const { id, module, settings, catalog, log } = options
   const passes = createFilter(settings)
   let published: Listing | undefined
-  let quarantineReasons = nobody
+  let quarantineReasons = noReasons
   let quarantined = false
   let count = 0
   /** By the server's own names. */
@@ -107,11 +107,11 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   /** By the server's own names. Tools that get no unique id are missing. */
-  function make(all: readonly ToolRecord[]): ReadonlyMap<string, Tool> {
+  function adaptTools(all: readonly ToolRecord[]): ReadonlyMap<string, Tool> {
     const names = all.map(({ name }) => name)
     const actions = names.every(isToolName) && isAsNamed ? undefined : actionNames(names, settings)
     const adapt = createAdapter(options)
-    const before = adaptedTools
+    const previous = adaptedTools
     const records = actions ? all.filter(({ name }) => actions.has(name)) : all
     for (const { name } of actions ? all : [])
       if (!actions?.has(name))
@@ -119,22 +119,25 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const next = records.map((record): readonly [string, AdaptedTool] => {
       const tool = adapt(record)
       // The same object while nothing changes, so that caches keyed by tool stay valid.
-      const old = before.size > 0 ? before.get(record.name) : undefined
-      const same = old?.tool.id === tool.id && old.tool.name === tool.name && old.record.text === record.text
-      return [record.name, same ? old : { tool, record }]
+      const previousTool = previous.size > 0 ? previous.get(record.name) : undefined
+      const same =
+        previousTool?.tool.id === tool.id &&
+        previousTool.tool.name === tool.name &&
+        previousTool.record.text === record.text
+      return [record.name, same ? previousTool : { tool, record }]
     })
     adaptedTools = new Map(next)
     return new Map(next.map(([name, { tool }]) => [name, tool]))
   }
-  const makeAll = (records: readonly ToolRecord[]): readonly Tool[] => [...make(records).values()]
+  const adaptAll = (records: readonly ToolRecord[]): readonly Tool[] => [...adaptTools(records).values()]
 
   /** Tools of a server without tool settings are created on access; a list only needs their number. */
   function toolsOf(records: readonly ToolRecord[]): readonly Tool[] | LazyTools {
     count = records.length
     const tokens = Object.keys(settings.tools).length === 0 ? tokensOf(records) : undefined
     // If each principal logs in, visibility differs by caller.
-    if (tokens === undefined || settings.auth?.perPrincipal) return makeAll(records)
-    return { count, tokens, available: options.available, make: () => makeAll(records) }
+    if (tokens === undefined || settings.auth?.perPrincipal) return adaptAll(records)
+    return { count, tokens, available: options.available, make: () => adaptAll(records) }
   }
 
   /** Known tools that were approved as a whole are not parsed until accessed. */
@@ -147,20 +150,20 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   /** Which tools are approved, and which are quarantined. */
-  function admitted(listing: Listing): {
+  function separateQuarantined(listing: Listing): {
     readonly tools: readonly Tool[] | LazyTools
     readonly quarantined: QuarantinedTool[]
   } {
     const storedSummary = storedSummaryOf(listing)
     if (storedSummary) {
       count = storedSummary.count
-      const later = { ...storedSummary, available: options.available, make: () => makeAll(listing.tools) }
-      return { tools: later, quarantined: [] }
+      const lazyTools = { ...storedSummary, available: options.available, make: () => adaptAll(listing.tools) }
+      return { tools: lazyTools, quarantined: [] }
     }
     const records = listing.tools.filter(({ name }) => passes(name))
     if (!records.some(({ name }) => quarantineReasons.has(name))) return { tools: toolsOf(records), quarantined: [] }
     // Quarantined tools keep their names, so that no other tool takes them.
-    const all = [...make(records)]
+    const all = [...adaptTools(records)]
     const tools = all.flatMap(([name, tool]) => (quarantineReasons.has(name) ? [] : [tool]))
     count = tools.length
     const quarantined = all.flatMap(([name, tool]) => {
@@ -178,13 +181,13 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return lost.length > 0
   }
 
-  function look(
+  function assess(
     listing: Listing,
     isFresh: boolean,
     definitions: Definitions | undefined,
   ): ReadonlyMap<string, QuarantineReason> {
     const { trust } = options
-    if (!trust || storedSummaryOf(listing)) return nobody
+    if (!trust || storedSummaryOf(listing)) return noReasons
     const otherTools = otherToolsTo(catalog, module)
     const own = once(() => otherToolsNamed(module, settings, listing.tools))
     const { tools } = listing
@@ -200,7 +203,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
    * Prompts, resources and templates without those that contain hidden text or instructions, because no review covers
    * them.
    */
-  function harmless(
+  function keepHarmless(
     kind: string,
     key: string,
     entries: Listing['prompts'],
@@ -208,53 +211,53 @@ export function createPublisher(options: PublisherOptions): Publisher {
   ): Listing['prompts'] {
     if (entries.length === 0) return entries
     // Computed on demand, so that stored tools are not read without need.
-    const own = once(() => new Set(names()))
+    const ownToolNames = once(() => new Set(names()))
     const others = otherToolsTo(catalog, module)
     const leftOut = (why: string): Listing['prompts'] => {
       warnOnce(`a ${kind} is left out: ${why}`)
       return []
     }
     return entries.flatMap((entry) => {
-      const listable = listableEntry(entry, key)
-      if (!listable)
+      const listableCopy = listableEntry(entry, key)
+      if (!listableCopy)
         return leftOut(`${JSON.stringify(String(entry[key]).slice(0, 60))} has arguments that no client can read`)
       const [worst] = checkEntry(entry, {
         get own() {
-          return own()
+          return ownToolNames()
         },
         isOther: others.isSpelling,
       })
       if (!worst || worst.level === 'note' || (worst.level === 'doubt' && settings.trust === 'always'))
-        return [sanitizeEntry(listable)]
+        return [sanitizeEntry(listableCopy)]
       return leftOut(formatFinding(worst))
     })
   }
 
   /** Everything except tools. @param names own names of the server's tools */
-  function entriesOtherThanTools(given: Omit<Listing, 'tools'>, names: () => Iterable<string>) {
-    const listing = quarantined ? emptyListing : given
-    const resources = harmless('resource', 'uri', listing.resources, names)
-    const templates = harmless('resource template', 'uriTemplate', listing.templates, names)
-    const offered = harmless('prompt', 'name', listing.prompts, names)
+  function entriesOtherThanTools(fullListing: Omit<Listing, 'tools'>, names: () => Iterable<string>) {
+    const listing = quarantined ? emptyListing : fullListing
+    const resources = keepHarmless('resource', 'uri', listing.resources, names)
+    const templates = keepHarmless('resource template', 'uriTemplate', listing.templates, names)
+    const offered = keepHarmless('prompt', 'name', listing.prompts, names)
     const uniqueName = createUniqueNames()
-    const named: Array<readonly [Prompt, string]> = offered.map((entry) => [
+    const namedPrompts: Array<readonly [Prompt, string]> = offered.map((entry) => [
       adaptPrompt(entry, settings, uniqueName),
       String(entry['name']),
     ])
-    prompts = new Map(named.map(([prompt, own]) => [prompt.name, own]))
-    const own = {
+    prompts = new Map(namedPrompts.map(([prompt, own]) => [prompt.name, own]))
+    const entries = {
       resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
       templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
     }
-    options.lists(namesOf(own))
+    options.beforePublish(namesOf(entries))
     return {
-      ...own,
-      prompts: named.map(([prompt]) => prompt),
+      ...entries,
+      prompts: namedPrompts.map(([prompt]) => prompt),
       endpoints: quarantined ? withoutResources(options.endpoints) : options.endpoints,
     }
   }
 
-  function isAllHeld(listing: Listing): boolean {
+  function isAllQuarantined(listing: Listing): boolean {
     // In this order, because reading `tools` parses a stored manifest.
     return quarantineReasons.size > 0 && listing.tools.every(({ name }) => quarantineReasons.has(name) || !passes(name))
   }
@@ -288,7 +291,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     for (const problem of problems().filter((one) => !mayAppearLater(one))) warnOnce(problem)
   }
 
-  /** Clients see nothing that a server without an approved tool says. */
+  /** Clients see no text of a server without an approved tool. */
   function summary(): string {
     if (settings.summary !== undefined || quarantined) return toPrintable(settings.summary ?? '')
     const others = once(() => otherToolsTo(catalog, module))
@@ -314,13 +317,17 @@ export function createPublisher(options: PublisherOptions): Publisher {
     },
     publish(listing, now, definitions) {
       const before = reasonsOf(quarantineReasons)
-      quarantineReasons = look(listing, now.state === 'ready', definitions)
-      quarantined = isAllHeld(listing)
-      const isSaid = catalog.snapshot().owners.get(module)?.summary === summary()
-      if (published && isSaid && before === reasonsOf(quarantineReasons) && isSame(published, listing)) return false
+      quarantineReasons = assess(listing, now.state === 'ready', definitions)
+      quarantined = isAllQuarantined(listing)
+      const isSummaryCurrent = catalog.snapshot().owners.get(module)?.summary === summary()
+      if (published && isSummaryCurrent && before === reasonsOf(quarantineReasons) && isSame(published, listing))
+        return false
       catalog.set(
         { ...base(), ...noticeFor(listing), ...now },
-        { ...admitted(listing), ...entriesOtherThanTools(listing, () => listing.tools.map(({ name }) => name)) },
+        {
+          ...separateQuarantined(listing),
+          ...entriesOtherThanTools(listing, () => listing.tools.map(({ name }) => name)),
+        },
       )
       published = listing
       warnOfProblems()

@@ -29,14 +29,14 @@ export function createChangeSubscriptions(
   })
   const lists =
     kinds.length > 0
-      ? follow(Object.fromEntries(kinds.map((kind) => [`${kind}ListChanged`, true])), () => {
+      ? subscribe(Object.fromEntries(kinds.map((kind) => [`${kind}ListChanged`, true])), () => {
           for (const kind of kinds) changed(listChanged(kind), {}, false)
         })
       : undefined
   let resources: OpenSubscription | undefined
 
   /** @param reopened called if there was a gap */
-  function follow(filter: object, reopened: () => void): OpenSubscription {
+  function subscribe(filter: object, reopened: () => void): OpenSubscription {
     let stopped = false
     const begun = createDeferred<void>()
     let subscription: McpSubscription | undefined
@@ -45,12 +45,12 @@ export function createChangeSubscriptions(
       if (stopped || !alive()) return
       cancelRetry = clock.after(waitMs, () => void open(waitMs, true))
     }
-    const open = async (waitMs: number, again: boolean): Promise<void> => {
+    const open = async (waitMs: number, isReopened: boolean): Promise<void> => {
       try {
         subscription = await client.listen(filter, { timeout: 10_000 })
         begun.resolve()
         if (stopped) return await subscription.close()
-        if (again) reopened()
+        if (isReopened) reopened()
         const cause = await subscription.closed
         if (cause !== 'local') retry(1_000)
       } catch (error) {
@@ -73,16 +73,16 @@ export function createChangeSubscriptions(
   return {
     /** Subscribes to exactly these resources. Resolves when the server has acknowledged them, or cannot be asked now. */
     async watch(uris: readonly string[]): Promise<void> {
-      const before = resources
+      const previous = resources
       const resourceSubscriptions = [...uris]
       const reopened = (): void => {
         for (const uri of resourceSubscriptions) changed('notifications/resources/updated', { uri }, false)
       }
-      const next = uris.length > 0 ? follow({ resourceSubscriptions }, reopened) : undefined
+      const next = uris.length > 0 ? subscribe({ resourceSubscriptions }, reopened) : undefined
       resources = next
       // The new subscription must begin before the old one ends, or a change in between would be lost.
       await next?.begun
-      before?.stop()
+      previous?.stop()
     },
     stop(): void {
       lists?.stop()

@@ -23,11 +23,11 @@ const MAX_ASKED = 16
  * not have
  */
 export function checkedInput(result: Json, rules: InputRules): Json {
-  const asks = result['resultType'] === 'input_required'
+  const asksForInput = result['resultType'] === 'input_required'
   const requests = result['inputRequests']
   // Within a task's result there is no request left to answer the question.
   const nested = isRecord(result['result']) && result['result']['resultType'] === 'input_required'
-  if (!asks && requests === undefined && !nested) return result
+  if (!asksForInput && requests === undefined && !nested) return result
   if (nested || rules.era === 'legacy')
     throw createInputError(rules, 'asks a question where the protocol does not allow one')
   // A result with state only is repeated without asking anybody.
@@ -46,12 +46,12 @@ export function checkedFailure(error: unknown, rules: InputRules): unknown {
   try {
     if (!Array.isArray(elicitations) || elicitations.length > MAX_ASKED)
       throw createInputError(rules, 'asks in an invalid form')
-    const pages = elicitations.map((params) => {
+    const relayed = elicitations.map((params) => {
       const ask = checkRequest({ method: 'elicitation/create', params: { ...(params as object), mode: 'url' } }, rules)
       const { mode: _ours, ...rest } = ask['params'] as Json
       return isRecord(params) && 'mode' in params ? ask['params'] : rest
     })
-    return new ProtocolFailure(error.code, error.message, { ...(error.data as object), elicitations: pages })
+    return new ProtocolFailure(error.code, error.message, { ...(error.data as object), elicitations: relayed })
   } catch (refusal) {
     return refusal
   }

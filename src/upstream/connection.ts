@@ -55,9 +55,9 @@ export interface ConnectOptions
   readonly id: string
   readonly settings: ServerSettings
   readonly log: Log
-  /** Called when it starts, with how to read the end of its stderr, also after it has ended. */
+  /** Called when the process starts, with a function that returns the end of its stderr, also after the process has ended. */
   readonly onStart?: ((stderrTail: () => string) => void) | undefined
-  /** Do not restart a server that dies of the probe without it, because it died of both before. */
+  /** Do not restart the server without the probe if it ends during the probe, because it has also ended without one. */
   readonly once?: boolean
   /** Result of an earlier probe, so that a legacy server need not be probed again. */
   readonly verdict?: EraVerdict | undefined
@@ -70,7 +70,7 @@ export interface ConnectOptions
   readonly habits?: Habits | undefined
   /** Any notification except progress. `attributed` is true if the caller it belongs to has already received it. */
   onNotification(method: string, params: Json, attributed: boolean): void
-  /** A server taken for a legacy one has answered the probe after all. */
+  /** Called if a server that Pegboard treats as a legacy one answers the probe late. */
   onModern(): void
   /** Makes a reason safe for clients. */
   tell?(reason: string): string
@@ -116,15 +116,15 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   const legacy: Prior | undefined = options.verdict?.era === 'legacy' ? { kind: 'legacy' } : undefined
   if (target.kind === 'stdio') {
     const createTransport = (): UpstreamTransport => record(id, createStdioTransport({ ...options, target, where }))
-    const seen: AttemptOutcome = {}
+    const outcome: AttemptOutcome = {}
     try {
-      return await openConnection(options, createTransport(), legacy, seen)
+      return await openConnection(options, createTransport(), legacy, outcome)
     } catch (error) {
       if (legacy || options.signal.aborted) throw createUnavailableError(error)
-      if (seen.probeFatal) options.onProbeFatal?.()
-      const prior = seen.discover
-        ? { kind: 'modern' as const, discover: seen.discover as never }
-        : seen.probeFatal && !options.once && { kind: 'legacy' as const }
+      if (outcome.probeFatal) options.onProbeFatal?.()
+      const prior = outcome.discover
+        ? { kind: 'modern' as const, discover: outcome.discover as never }
+        : outcome.probeFatal && !options.once && { kind: 'legacy' as const }
       if (!prior) throw createUnavailableError(error)
       return await openConnection(options, createTransport(), prior, {}).catch((again: unknown) => {
         throw createUnavailableError(again)
@@ -133,7 +133,7 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
   }
   const kinds: Array<'http' | 'sse'> =
     target.kind === 'sse' || options.verdict?.transport === 'sse' ? ['sse'] : ['http', 'sse']
-  let first: unknown
+  let firstError: unknown
   let waitMs: number | undefined
   for (const kind of kinds) {
     const transport = record(
@@ -143,7 +143,7 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
     try {
       return await openConnection(options, transport, kind === 'http' ? legacy : { kind: 'legacy' }, {})
     } catch (error) {
-      first ??= error
+      firstError ??= error
       waitMs ??= transport.retryAfterMs
       // Only an endpoint that rejects POST can be the older HTTP+SSE kind.
       const status = statusOf(error)
@@ -151,21 +151,21 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
     }
   }
   const key = Object.keys(target.headers).length > 0 ? `${where}.headers` : undefined
-  throw createUnavailableError(first, waitMs, key)
+  throw createUnavailableError(firstError, waitMs, key)
 }
 
 const createUnavailableError = (error: unknown, retryAfterMs?: number, key?: string): PegboardError => {
   const cause = pegboardCause(error)
   if (cause !== undefined && REFUSALS.has(cause.code)) return cause
-  const lasting = lastingCause(error)
-  if (lasting) return lasting
-  const closed = cause === undefined && wantsAuthorization(statusOf(error))
+  const permanentCause = lastingCause(error)
+  if (permanentCause) return permanentCause
+  const isUnauthorized = cause === undefined && wantsAuthorization(statusOf(error))
   return new PegboardError(
-    closed ? 'E_AUTH_REQUIRED' : 'E_UPSTREAM_UNAVAILABLE',
+    isUnauthorized ? 'E_AUTH_REQUIRED' : 'E_UPSTREAM_UNAVAILABLE',
     cause?.message ?? reasonOf(error, key),
     {
       cause: error,
-      hint: closed && key !== undefined ? 'The operator must correct this key.' : undefined,
+      hint: isUnauthorized && key !== undefined ? 'The operator must correct this key.' : undefined,
       retryAfterMs,
     },
   )

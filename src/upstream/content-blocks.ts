@@ -14,7 +14,7 @@ const isBlock = (block: unknown): boolean =>
   typeof block['type'] === 'string' &&
   isRecordOrNone(block['annotations']) &&
   isRecordOrNone(block['_meta']) &&
-  (!Object.hasOwn(NEEDED, block['type']) || NEEDED[block['type']]?.(block) === true)
+  (!Object.hasOwn(REQUIRED_MEMBERS, block['type']) || REQUIRED_MEMBERS[block['type']]?.(block) === true)
 
 const isRecordOrNone = (value: unknown): boolean => value === undefined || isRecord(value)
 const areStrings = (block: Readonly<Record<string, unknown>>, ...names: readonly string[]): boolean =>
@@ -25,7 +25,7 @@ const isMedia: Check = (block) => areStrings(block, 'data', 'mimeType') && BASE6
 type Check = (block: Readonly<Record<string, unknown>>) => boolean
 
 /** Members that the known block types require. */
-const NEEDED: Readonly<Record<string, Check>> = {
+const REQUIRED_MEMBERS: Readonly<Record<string, Check>> = {
   text: (block) => areStrings(block, 'text'),
   image: isMedia,
   audio: isMedia,
@@ -44,8 +44,8 @@ export function withoutOwnSchemes(server: string, result: Json): Json {
     const resource = block['type'] === 'resource_link' ? block : (block['resource'] as Json | undefined)
     const uri = resource?.['uri']
     if (typeof uri !== 'string' || !isOwnScheme(uri)) return block
-    const own = { ...resource, uri: `urn:${server}:${uri}` }
-    return resource === block ? own : { ...block, resource: own }
+    const renamedResource = { ...resource, uri: `urn:${server}:${uri}` }
+    return resource === block ? renamedResource : { ...block, resource: renamedResource }
   })
   return moved.every((block, at) => block === content[at]) ? result : { ...result, content: moved }
 }

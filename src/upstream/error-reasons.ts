@@ -58,33 +58,33 @@ export const notMcp = (line: string): string =>
 
 const NOISE =
   /^(at |node:\S|Node\.js v|Emitted 'error' event|\d+: 0x|\^|npm (warn|notice)|npm (error|err!)( \d+)?( A complete log .*)?$|[\s^~{}[\]().,;]*$)/i
-const TROUBLE =
+const ERROR_WORDS =
   /error|fail|cannot|can't|could not|unable|missing|denied|refused|not found|no such|invalid|required|unauthori[sz]ed|forbidden|expired|must |unset|not set/i
 /** npm prints the cause first and explanations after it. */
 const CAUSES = [
   /^npm (?:error|err!) .*(?:is not in this registry|could not be found|No matching version)/i,
   /^npm (?:error|err!) (?:code|\d+) (?!ELIFECYCLE)\S/i,
 ]
-const MAX_WORDS = 200
+const MAX_LINE_CHARS = 200
 
 /**
  * The stderr line that explains a failure: the last one that mentions an error, or the last line of a server that
  * never printed anything else.
  */
-export function lastWords(stderr: string, hasSentMessage: boolean): string | undefined {
+export function findErrorLine(stderr: string, hasSentMessage: boolean): string | undefined {
   const lines = toPrintable(stderr)
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => !NOISE.test(line))
   const cause = CAUSES.map((one) => lines.find((text) => one.test(text))).find((text) => text !== undefined)
-  const line = cause ?? lines.findLast((one) => TROUBLE.test(one)) ?? (hasSentMessage ? undefined : lines.at(-1))
-  return line === undefined || line.length <= MAX_WORDS ? line : `${line.slice(0, MAX_WORDS)}…`
+  const line = cause ?? lines.findLast((one) => ERROR_WORDS.test(one)) ?? (hasSentMessage ? undefined : lines.at(-1))
+  return line === undefined || line.length <= MAX_LINE_CHARS ? line : `${line.slice(0, MAX_LINE_CHARS)}…`
 }
 
 /** Reasons worded by Pegboard. */
-const OURS =
+const OWN_REASONS =
   /^(?:disconnected: )?(?:it exited with code -?\d+|it was killed by SIG[A-Z\d]+|no answer within [\d.]+ s|it requires authorization \(HTTP \d{3}\)|it lost the session|it did not answer after a pause|it leads back to this Pegboard|its response is not valid MCP|its output is not MCP|(?:HTTP \d{3}|E[A-Z]{4,15}|closed)$)/
 
 /** Keeps only the part of a reason that a server cannot have written. */
-export const withoutTheirWords = (reason: string): string =>
-  OURS.exec(reason)?.[0] ?? 'it does not work; the log has the reason'
+export const withoutServerText = (reason: string): string =>
+  OWN_REASONS.exec(reason)?.[0] ?? 'it does not work; the log has the reason'

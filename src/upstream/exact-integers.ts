@@ -39,7 +39,7 @@ export async function withExactBody(answer: Response, long?: LongEvents): Promis
   const bytes = Buffer.from(await answer.arrayBuffer())
   // Latin-1 keeps every byte; JSON's own characters never occur within other UTF-8 characters.
   const text = bytes.toString('latin1')
-  const fault = jsonLimitExceeded(text) ?? crowdIn(text)
+  const fault = jsonLimitExceeded(text) ?? batchFault(text)
   if (fault !== undefined && ok) throw new PegboardError('E_TOO_LARGE', `its answer ${fault}`)
   const exact = ok && MAY_CHANGE.test(text) ? Buffer.from(withExactIntegers(text), 'latin1') : bytes
   return new Response(fault === undefined ? exact : '', { status, headers })
@@ -50,7 +50,7 @@ const STRING_OR_MARK = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{},]/g
 /** More than any real batch. */
 const MAX_BATCH = 1_000
 
-function crowdIn(text: string): string | undefined {
+function batchFault(text: string): string | undefined {
   if (!text.startsWith('[')) return undefined
   const value = tryParseJson(text)
   return Array.isArray(value) && value.length > MAX_BATCH ? `has more than ${MAX_BATCH} messages` : undefined

@@ -87,7 +87,7 @@ export function createFastRequests(
   let lastNumber = 0
   // Ids of open SDK requests; servers may turn a number into a string.
   const openIds = new Set<string>()
-  const limit = createRate(clock, events.flooded)
+  const messageRate = createRate(clock, events.flooded)
   let closed: string | undefined
 
   const unavailable = (reason: string, cause?: unknown): PegboardError =>
@@ -95,9 +95,9 @@ export function createFastRequests(
 
   const failAll = (reason: string): void => {
     closed = reason
-    const left = [...pending.values()]
+    const openCalls = [...pending.values()]
     pending.clear()
-    for (const call of left) {
+    for (const call of openCalls) {
       call.settle()
       call.reject(unavailable(reason))
     }
@@ -153,7 +153,7 @@ export function createFastRequests(
       }
     }
     // One notification stands for a whole list, so the last one must not be dropped.
-    if (!method.endsWith('/list_changed') && !limit.take()) return
+    if (!method.endsWith('/list_changed') && !messageRate.take()) return
     if (id !== undefined) {
       events.request(message, on === undefined ? undefined : originOf(on))
       return
@@ -170,7 +170,7 @@ export function createFastRequests(
         message: receive,
         closed: failAll,
         error: events.error,
-        flooded: () => limit.isSpent(),
+        flooded: () => messageRate.isSpent(),
         awaited() {
           if (openIds.size > 0 || [...pending.values()].some(({ isCall }) => !isCall)) return 'lists'
           return pending.size > 0 ? 'calls' : 'nothing'
@@ -285,22 +285,22 @@ const numberOf = (id: string): number => Number(id.slice(2))
 const MAX_A_SECOND = 1_000
 
 function createRate(clock: Clock, onDropped: (dropped: number) => void) {
-  let left = MAX_A_SECOND
+  let available = MAX_A_SECOND
   let at = clock.now()
   let dropped = 0
 
   function isSpent(): boolean {
     const now = clock.now()
-    left = Math.min(MAX_A_SECOND, left + ((now - at) * MAX_A_SECOND) / 1_000)
+    available = Math.min(MAX_A_SECOND, available + ((now - at) * MAX_A_SECOND) / 1_000)
     at = now
-    return left < 1
+    return available < 1
   }
 
   return {
     isSpent,
     take() {
       if (!isSpent()) {
-        left--
+        available--
         return true
       }
       if (dropped++ === 0)
@@ -337,12 +337,12 @@ function failureOf(server: string, error: unknown): ProtocolFailure {
 function sendFailure(name: string, error: unknown, transport: UpstreamTransport): unknown {
   if (sessionLost(error, transport.sessionId !== undefined))
     return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} lost the session.`, { cause: SESSION_LOST })
-  const own = pegboardCause(error)
-  if (own !== undefined)
-    return new PegboardError(own.code, `${name}: ${own.message.replace(/\.$/, '')}.`, {
-      hint: own.hint,
-      class: own.class,
-      cause: own,
+  const cause = pegboardCause(error)
+  if (cause !== undefined)
+    return new PegboardError(cause.code, `${name}: ${cause.message.replace(/\.$/, '')}.`, {
+      hint: cause.hint,
+      class: cause.class,
+      cause: cause,
     })
   const data = (error as { data?: { text?: unknown } }).data
   const status = statusOf(error)

@@ -9,11 +9,17 @@ export interface FirstConnectionOptions {
   /** True if no attempt was made yet. */
   isNew(): boolean
   /** True if the server stays connected and so takes no turn. */
-  stays(): boolean
+  staysConnected(): boolean
 }
 
 /** The first connection to an unknown server: when its turn comes, or at once for a call. */
-export function createFirstConnection({ clock, startQueue, link, isNew, stays }: FirstConnectionOptions) {
+export function createFirstConnection({
+  clock,
+  startQueue,
+  link,
+  isNew,
+  staysConnected: stays,
+}: FirstConnectionOptions) {
   /** Starts the planned first connection; undefined if none is planned. */
   let startPlanned: (() => void) | undefined
   let turn: Promise<void> | undefined
@@ -42,7 +48,7 @@ export function createFirstConnection({ clock, startQueue, link, isNew, stays }:
     /** Connects now; does nothing if no connection is planned. */
     begin: (): void => startPlanned?.(),
     /** Waits for a connection, for a call. @throws PegboardError as `ReconnectingLink.ready` */
-    async meet(signal?: AbortSignal): Promise<void> {
+    async waitForConnection(signal?: AbortSignal): Promise<void> {
       if (isNew() && link.nextAttemptAt === undefined) {
         turn ??= nextTurn()
         await turn

@@ -30,12 +30,12 @@ export async function createHttpTransport(
   credentials?: Credentials,
   maxAnswerBytes = MAX_ANSWER,
 ): Promise<UpstreamTransport> {
-  const unsent = Object.keys(target.headers).find((name) => !isHeader(name, String(target.headers[name])))
+  const invalidHeader = Object.keys(target.headers).find((name) => !isHeader(name, String(target.headers[name])))
   // Checked here, because a later error would quote the value.
-  if (unsent !== undefined)
+  if (invalidHeader !== undefined)
     throw new PegboardError(
       'E_UPSTREAM_UNAVAILABLE',
-      `its header ${unsent.slice(0, 80)} has characters that no header can carry (${settings.where}.headers)`,
+      `its header ${invalidHeader.slice(0, 80)} has characters that no header can carry (${settings.where}.headers)`,
     )
   const [sdk, { createHttpClient }] = await Promise.all([
     import('@modelcontextprotocol/client'),
@@ -46,9 +46,9 @@ export async function createHttpTransport(
   let retryAfterMs: number | undefined
   let failed: unknown
   let currentEvents: UpstreamTransportEvents | undefined
-  const longest = { nothing: MAX_UNASKED, calls: Math.min(maxAnswerBytes, MAX_ANSWER), lists: MAX_ANSWER }
+  const maxEventBytes = { nothing: MAX_UNASKED, calls: Math.min(maxAnswerBytes, MAX_ANSWER), lists: MAX_ANSWER }
   const long: LongEvents = {
-    isOver: (bytes) => bytes > MAX_UNASKED && bytes > longest[currentEvents?.awaited() ?? 'lists'],
+    isOver: (bytes) => bytes > MAX_UNASKED && bytes > maxEventBytes[currentEvents?.awaited() ?? 'lists'],
     dropped: (head, tail, bytes) => currentEvents?.oversize(answeredId(head, tail), bytes),
   }
   const fetch: typeof client.fetch = async (address, init) => {
@@ -80,7 +80,7 @@ export async function createHttpTransport(
   const waiting = new Set<NodeJS.Timeout>()
   let gone = false
   let received: UpstreamTransportEvents['message'] = () => undefined
-  const answering = inTurn()
+  const limitAnswers = createAnswerLimit()
 
   const sessionId = (): string | undefined => ('sessionId' in transport ? transport.sessionId : undefined)
 
@@ -117,10 +117,10 @@ export async function createHttpTransport(
     },
     async send(message, options) {
       try {
-        const own =
-          kind === 'http' && hasOwnStream(message) ? onItsOwn(transport, String(message.id), received) : transport
-        const post = () => (own as StreamableHTTPClientTransport).send(message as never, options as never)
-        await (message.method === undefined ? answering(post) : post())
+        const sender =
+          kind === 'http' && hasOwnStream(message) ? withOwnStream(transport, String(message.id), received) : transport
+        const post = () => (sender as StreamableHTTPClientTransport).send(message as never, options as never)
+        await (message.method === undefined ? limitAnswers(post) : post())
       } catch (error) {
         throw pegboardCause(error) ?? (await bearer?.explain(error)) ?? error
       }
@@ -147,7 +147,7 @@ export async function createHttpTransport(
  */
 const ANSWERS = { maxConcurrent: 32, maxQueued: 1_000, setting: '' }
 
-function inTurn(): (work: () => Promise<void>) => Promise<void> {
+function createAnswerLimit(): (work: () => Promise<void>) => Promise<void> {
   const slots = createSemaphore(ANSWERS)
   const never = new AbortController().signal
   // One listener for each queued answer.
@@ -192,10 +192,10 @@ const hasOwnStream = ({ id, method }: Message): boolean =>
  * The SDK does not tell on which stream a message arrived, but calls `onmessage` of the object that sent the request,
  * even after resuming. So each request is sent with its own object derived from the transport.
  */
-function onItsOwn(transport: Transport, id: string, received: UpstreamTransportEvents['message']): Transport {
-  const own = Object.create(transport) as Transport
-  own.onmessage = (message: unknown) => received(message as Message, id)
-  return own
+function withOwnStream(transport: Transport, id: string, received: UpstreamTransportEvents['message']): Transport {
+  const derived = Object.create(transport) as Transport
+  derived.onmessage = (message: unknown) => received(message as Message, id)
+  return derived
 }
 
 const isHeader = (name: string, value: string): boolean =>

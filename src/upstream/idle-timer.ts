@@ -21,20 +21,20 @@ export interface IdleTimer {
 }
 
 /** How long a server stays connected that was only started to read its lists. */
-const LOOK_MS = 10_000
+const UNUSED_LIMIT_MS = 10_000
 
 export function createIdleTimer(clock: Clock, options: IdleOptions): IdleTimer {
   let running = 0
   let used = false
-  let since = 0
+  let idleSince = 0
   let cancel = (): void => undefined
 
   function check(): void {
-    const given = options.limitMs()
-    if (given === 0) return
-    const limit = used ? given : Math.min(given, LOOK_MS)
-    if (running > 0 || options.busy()) since = clock.now()
-    const leftMs = since + limit - clock.now()
+    const configuredMs = options.limitMs()
+    if (configuredMs === 0) return
+    const limit = used ? configuredMs : Math.min(configuredMs, UNUSED_LIMIT_MS)
+    if (running > 0 || options.busy()) idleSince = clock.now()
+    const leftMs = idleSince + limit - clock.now()
     if (leftMs <= 0) options.idle()
     // The clock may have been set back.
     else cancel = clock.after(Math.min(leftMs, limit), check)
@@ -42,7 +42,7 @@ export function createIdleTimer(clock: Clock, options: IdleOptions): IdleTimer {
 
   function resume(): void {
     cancel()
-    since = clock.now()
+    idleSince = clock.now()
     check()
   }
 
@@ -58,7 +58,7 @@ export function createIdleTimer(clock: Clock, options: IdleOptions): IdleTimer {
     },
     leave() {
       running--
-      since = clock.now()
+      idleSince = clock.now()
     },
     end: () => cancel(),
   }

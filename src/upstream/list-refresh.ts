@@ -18,30 +18,30 @@ const PACE = { soonMs: 50, calm: 5, withinMs: 60_000, stormMs: 10_000 }
 export function createListRefresh(clock: Clock, log: Log, host: RefreshHost) {
   const dirty = new Set<ListKind>()
   let busy = false
-  let last: number[] = []
+  let recentReads: number[] = []
   let cancel: (() => void) | undefined
 
-  function soon(): void {
+  function schedule(): void {
     if (cancel || busy || !host.isReady()) return
-    last = last.filter((at) => clock.now() - at < PACE.withinMs)
-    cancel = clock.after(last.length < PACE.calm ? PACE.soonMs : PACE.stormMs, () => {
+    recentReads = recentReads.filter((at) => clock.now() - at < PACE.withinMs)
+    cancel = clock.after(recentReads.length < PACE.calm ? PACE.soonMs : PACE.stormMs, () => {
       cancel = undefined
-      now().catch((error: unknown) => log.warn(`lists not read: ${messageOf(error)}`))
+      refreshNow().catch((error: unknown) => log.warn(`lists not read: ${messageOf(error)}`))
     })
   }
 
-  async function now(): Promise<void> {
+  async function refreshNow(): Promise<void> {
     if (busy) return
     const reading = host.read(new Set(dirty))
     if (reading === false) return
     busy = true
-    last.push(clock.now())
+    recentReads.push(clock.now())
     dirty.clear()
     try {
       await reading
     } finally {
       busy = false
-      if (dirty.size > 0) soon()
+      if (dirty.size > 0) schedule()
     }
   }
 
@@ -51,16 +51,16 @@ export function createListRefresh(clock: Clock, log: Log, host: RefreshHost) {
     },
     changed(kind: ListKind): void {
       dirty.add(kind)
-      soon()
+      schedule()
     },
     /** Called before all lists are read; earlier changes are included in them. */
     begin: (): void => dirty.clear(),
     resume(): void {
-      if (dirty.size > 0) soon()
+      if (dirty.size > 0) schedule()
     },
     all(): Promise<void> {
       for (const kind of ALL) dirty.add(kind)
-      return now()
+      return refreshNow()
     },
     stop: (): void => cancel?.(),
   }

@@ -6,8 +6,12 @@ import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS, SCHEMA_TYPES } from '../c
 
 /** Removes invalid decorations of a tool, because clients reject a whole list for one invalid entry. */
 export function withoutUnlistable(extra: Json): Json {
-  const bad = Object.keys(extra).filter((key) => Object.hasOwn(DECORATIONS, key) && !DECORATIONS[key]?.(extra[key]))
-  return bad.length === 0 ? extra : Object.fromEntries(Object.entries(extra).filter(([key]) => !bad.includes(key)))
+  const invalidKeys = Object.keys(extra).filter(
+    (key) => Object.hasOwn(DECORATIONS, key) && !DECORATIONS[key]?.(extra[key]),
+  )
+  return invalidKeys.length === 0
+    ? extra
+    : Object.fromEntries(Object.entries(extra).filter(([key]) => !invalidKeys.includes(key)))
 }
 
 const isText = (value: unknown): boolean => value === undefined || typeof value === 'string'
@@ -40,10 +44,12 @@ const DECORATIONS: Readonly<Record<string, (value: unknown) => boolean>> = {
 export function listableEntry(entry: Json, id: string): Json | undefined {
   const { name, arguments: args } = entry
   if (id === 'name' && args !== undefined && !(Array.isArray(args) && args.every(isArgument))) return undefined
-  const bad = Object.keys(entry).filter((key) => Object.hasOwn(BESIDES, key) && !BESIDES[key]?.(entry[key]))
-  if (bad.length === 0 && typeof name === 'string') return entry
-  const own = Object.fromEntries(Object.entries(entry).filter(([key]) => !bad.includes(key)))
-  return { ...own, name: typeof name === 'string' ? name : entry[id] }
+  const invalidKeys = Object.keys(entry).filter(
+    (key) => Object.hasOwn(ENTRY_MEMBERS, key) && !ENTRY_MEMBERS[key]?.(entry[key]),
+  )
+  if (invalidKeys.length === 0 && typeof name === 'string') return entry
+  const valid = Object.fromEntries(Object.entries(entry).filter(([key]) => !invalidKeys.includes(key)))
+  return { ...valid, name: typeof name === 'string' ? name : entry[id] }
 }
 
 const isArgument = (one: unknown): boolean =>
@@ -59,7 +65,7 @@ const isDate = (value: unknown): boolean =>
   typeof value === 'string' && DATE.test(value) && !Number.isNaN(Date.parse(value))
 const isShare = (value: unknown): boolean => typeof value === 'number' && value >= 0 && value <= 1
 
-const BESIDES: typeof DECORATIONS = {
+const ENTRY_MEMBERS: typeof DECORATIONS = {
   _meta: isRecord,
   icons: (value) => DECORATIONS['icons']?.(value) === true,
   title: isText,
@@ -117,10 +123,10 @@ const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   patternProperties: (value) => isRecord(value) && Object.keys(value).every(isRegexPattern),
 }
 /** Keywords that define schemas for references from outside, or asynchronous checks. */
-const NEVER = ['id', '$dynamicAnchor', '$dynamicRef', '$recursiveAnchor', '$recursiveRef', '$async']
+const UNSUPPORTED = ['id', '$dynamicAnchor', '$dynamicRef', '$recursiveAnchor', '$recursiveRef', '$async']
 
 /** Keywords whose value is an object of schemas. `dependencies` may also have lists of names. */
-export const NAMED: ReadonlySet<string> = new Set([...MAP_KEYWORDS, 'dependencies'])
+export const SCHEMA_MAPS: ReadonlySet<string> = new Set([...MAP_KEYWORDS, 'dependencies'])
 
 /** The caller limits the depth. */
 function compiles(root: Json, node: unknown = root): boolean {
@@ -131,21 +137,21 @@ function compiles(root: Json, node: unknown = root): boolean {
     (node === root || ($id === undefined && $anchor === undefined)) &&
     ($ref === undefined || (typeof $ref === 'string' && isValidPointer(root, $ref))) &&
     (nullable === undefined || (isFlag(nullable) && type !== undefined)) &&
-    NEVER.every((key) => node[key] === undefined) &&
+    UNSUPPORTED.every((key) => node[key] === undefined) &&
     Object.entries(node).every(
       ([key, value]) =>
         value === undefined ||
-        ((VALUES[key]?.(value) ?? true) && innerOf(root, key, value).every((one) => compiles(root, one))),
+        ((VALUES[key]?.(value) ?? true) && subschemasOf(root, key, value).every((one) => compiles(root, one))),
     )
   )
 }
 
 /** The schemas in a keyword's value; yields an invalid one if the value has the wrong type. */
-function innerOf(root: Json, key: string, value: unknown): readonly unknown[] {
+function subschemasOf(root: Json, key: string, value: unknown): readonly unknown[] {
   if (key === 'items' && Array.isArray(value) && hasTuples(root)) return value
   if (SCHEMA_KEYWORDS.has(key)) return [value]
   if (LIST_KEYWORDS.has(key)) return Array.isArray(value) && value.length > 0 ? value : [null]
-  if (!NAMED.has(key)) return []
+  if (!SCHEMA_MAPS.has(key)) return []
   if (!isRecord(value)) return [null]
   const inner = Object.values(value)
   return key === 'dependencies' ? inner.filter((one) => !areTexts(one)) : inner

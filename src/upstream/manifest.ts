@@ -217,27 +217,27 @@ type Definitions = (record: Pick<ToolRecord, 'name' | 'hash'>) => string
  */
 function createDefinitions(read: () => Uint8Array | undefined): Definitions {
   let bytes: Buffer = Buffer.alloc(0)
-  let places: ReadonlyMap<string, readonly [from: number, to: number, hash: string]> | undefined
-  const find = (): NonNullable<typeof places> => {
-    const given = read()
-    const columns = columnsOf(given)
-    if (!given || !columns) return new Map()
-    bytes = asBuffer(given)
+  let positions: ReadonlyMap<string, readonly [from: number, to: number, hash: string]> | undefined
+  const find = (): NonNullable<typeof positions> => {
+    const currentBytes = read()
+    const columns = columnsOf(currentBytes)
+    if (!currentBytes || !columns) return new Map()
+    bytes = asBuffer(currentBytes)
     const hashes = Buffer.from(columns.hashes, 'base64')
     let from = bytes.indexOf(NEWLINE, bytes.indexOf(NEWLINE) + 1) + 1
     return new Map(
       columns.names.map((name, n) => {
         const to = bytes.indexOf(NEWLINE, from)
-        const place = [from, to === -1 ? bytes.length : to, hashAt(hashes, n * HASH_BYTES)] as const
-        from = place[1] + 1
-        return [name, place]
+        const position = [from, to === -1 ? bytes.length : to, hashAt(hashes, n * HASH_BYTES)] as const
+        from = position[1] + 1
+        return [name, position]
       }),
     )
   }
   return ({ name, hash }) => {
-    places ??= find()
-    const place = places.get(name)
-    return place?.[2] === hash ? bytes.toString('utf8', place[0], place[1]) : ''
+    positions ??= find()
+    const position = positions.get(name)
+    return position?.[2] === hash ? bytes.toString('utf8', position[0], position[1]) : ''
   }
 }
 

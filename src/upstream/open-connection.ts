@@ -41,14 +41,14 @@ export async function openConnection(
   options: ConnectOptions,
   transport: UpstreamTransport,
   prior: Prior | undefined,
-  seen: AttemptOutcome,
+  outcome: AttemptOutcome,
 ): Promise<Connection> {
   const { id, settings, clock, log } = options
   let state: 'opening' | 'open' | 'closed' = 'opening'
   let era: 'legacy' | 'modern' | undefined
   let logLevel: string | undefined
   let deadReason = ''
-  let spokenTo = false
+  let hasSent = false
   let probe: Connection['probe'] = 'none'
   let flooded = false
   let cancelMeta: RequestMeta | undefined
@@ -111,7 +111,7 @@ export async function openConnection(
         state = 'closed'
         deadReason = reason
         probing?.closed()
-        outer.onclose?.()
+        sdkTransport.onclose?.()
         if (was === 'open') options.onClosed(reason)
       },
       rest(message) {
@@ -119,12 +119,12 @@ export async function openConnection(
           // Any answer means that the server is not silent.
           if (state === 'opening') probe = 'answered'
           if (isProbeAnswer(message)) {
-            seen.discover = message.result as Json
+            outcome.discover = message.result as Json
             if (state === 'open') options.onModern()
           }
           probing?.answered(message)
         }
-        outer.onmessage?.(message as never)
+        sdkTransport.onmessage?.(message as never)
       },
       error: (error) => log.debug('upstream', { error: messageOf(error) }),
     },
@@ -134,12 +134,12 @@ export async function openConnection(
 
   // The transport for the SDK client. With `pid` and `stderr` the SDK treats it as a child process and probes it in
   // place.
-  const outer: Transport & { pid?: null; stderr?: null } = {
+  const sdkTransport: Transport & { pid?: null; stderr?: null } = {
     ...(transport.kind === 'stdio' ? { pid: null, stderr: null } : {}),
     hasPerRequestStream: transport.streamPerRequest,
     start: () => opening,
     send: async (message, sendOptions?: TransportSendOptions) => {
-      spokenTo = true
+      hasSent = true
       const isProbe = isProbeId(message as Message)
       if (isProbe) probe = 'silent'
       try {
@@ -152,13 +152,13 @@ export async function openConnection(
     close: () => transport.close(0),
     setProtocolVersion: (negotiated) => transport.setProtocolVersion?.(negotiated),
   }
-  Object.defineProperty(outer, 'sessionId', { get: () => transport.sessionId, enumerable: true })
+  Object.defineProperty(sdkTransport, 'sessionId', { get: () => transport.sessionId, enumerable: true })
 
   // The child starts while the SDK is still loading; `start` above reports its failure.
   const opening = fastRequests.open()
   opening.catch(() => undefined)
   const longestMs = Math.max(options.connectTimeoutMs, options.silentTimeoutMs ?? 0)
-  const giveUp = deadline(options, longestMs, () => transport.noise?.())
+  const timeLimit = deadline(options, longestMs, () => transport.noise?.())
   let client: Client | undefined
   let handshake: LegacyHandshake | undefined
 
@@ -185,7 +185,7 @@ export async function openConnection(
       jsonSchemaValidator: noValidator,
     })
     client.onerror = (error) => log.debug('upstream', { error: messageOf(error) })
-    await client.connect(outer, { timeout: longestMs, ...(prior ? { prior: prior as never } : {}) })
+    await client.connect(sdkTransport, { timeout: longestMs, ...(prior ? { prior: prior as never } : {}) })
   }
 
   async function ask(message: Message): Promise<Message> {
@@ -194,7 +194,7 @@ export async function openConnection(
         failed(Object.assign(new Error('it exited when Pegboard probed it'), { code: DIED_PROBED }))
       probing = { answered, closed }
     })
-    const [response] = await Promise.all([answer, outer.send(message as never)])
+    const [response] = await Promise.all([answer, sdkTransport.send(message as never)])
     return response
   }
 
@@ -202,17 +202,17 @@ export async function openConnection(
     const opened = open()
     // A late failure has no listener any more.
     opened.catch(() => undefined)
-    await Promise.race([opened, giveUp.passed])
+    await Promise.race([opened, timeLimit.expired])
   } catch (error) {
-    seen.probeFatal =
-      prior === undefined && spokenTo && deadReason !== '' && (error as { code?: unknown }).code === DIED_PROBED
+    outcome.probeFatal =
+      prior === undefined && hasSent && deadReason !== '' && (error as { code?: unknown }).code === DIED_PROBED
     const tail = transport.stderrTail().trim()
     if (tail) log.debug('stderr', { tail })
     const died = transport.kind === 'stdio' && deadReason !== '' && deadReason !== 'closed' ? deadReason : undefined
     await transport.close(0)
     throw died === undefined ? error : new PegboardError('E_UPSTREAM_UNAVAILABLE', died, { cause: error })
   } finally {
-    giveUp.stop()
+    timeLimit.stop()
   }
   era = client?.getProtocolEra() ?? 'legacy'
   const version = era === 'modern' ? client?.getNegotiatedProtocolVersion() : undefined
@@ -220,7 +220,7 @@ export async function openConnection(
   cancelMeta = metaOf
   state = 'open'
   // The answer arrived between the timeout and this line.
-  if (era === 'legacy' && seen.discover) options.onModern()
+  if (era === 'legacy' && outcome.discover) options.onModern()
   const capabilities: Json = withoutDeep((handshake?.capabilities ?? client?.getServerCapabilities() ?? {}) as Json)
   const rules: InputRules = { id, where: settings.where, era, allowed: settings.relay }
   const listening =
@@ -250,20 +250,20 @@ export async function openConnection(
       handshake?.server ?? client?.getServerVersion(),
       handshake?.instructions ?? client?.getInstructions(),
     ),
-    request(method, params, how) {
-      const { relay, signal } = how
+    request(method, params, requestOptions) {
+      const { relay, signal } = requestOptions
       const asksLists = method === 'tools/list' && options.gateway !== undefined
       const _meta = asksLists ? { ...metaOf(relay), ...askingForGateways } : metaOf(relay)
       const body = _meta ? { ...params, _meta } : params
-      if (asksLists) return fastRequests.request(method, body, how).then(withoutLoop)
-      if (!relay) return fastRequests.request(method, body, how)
+      if (asksLists) return fastRequests.request(method, body, requestOptions).then(withoutLoop)
+      if (!relay) return fastRequests.request(method, body, requestOptions)
       const task = method === 'tasks/result' ? String(params['taskId']) : undefined
       const wait = serverRequests.enter(relay, signal, task)
       const onLimit = (limit: Countdown): void => serverRequests.limit(relay, limit)
       // The spread is last, because members after it cost 4 µs on Node 20.
       const sent = (): Promise<Json> =>
         fastRequests
-          .request(method, body, { onLimit, ...how })
+          .request(method, body, { onLimit, ...requestOptions })
           .then(
             (result) => checkedInput(result, rules),
             (error: unknown) => {
@@ -322,32 +322,32 @@ const BANNER_MS = 2_000
 function deadline(
   { clock, signal, connectTimeoutMs: shortMs, onNoise }: ConnectOptions,
   longestMs: number,
-  noise: () => string | undefined,
-): { readonly passed: Promise<never>; stop(): void } {
+  readNoise: () => string | undefined,
+): { readonly expired: Promise<never>; stop(): void } {
   let stop = (): void => undefined
   const passed = new Promise<never>((_, reject) => {
     const end = (reason: string): void => reject(new PegboardError('E_UPSTREAM_UNAVAILABLE', reason))
     const onAbort = (): void => end('it was stopped')
-    const late = (ms: number): void => {
-      const printed = noise()
+    const onTimeout = (ms: number): void => {
+      const printed = readNoise()
       if (printed !== undefined) end(`no answer within ${ms / 1_000} s; ${notMcp(printed)}`)
-      else if (ms < longestMs) cancelTimer = clock.after(longestMs - ms, () => late(longestMs))
+      else if (ms < longestMs) cancelTimer = clock.after(longestMs - ms, () => onTimeout(longestMs))
       else end(`no answer within ${ms / 1_000} s`)
     }
-    const look = (): void => {
-      const printed = noise()
-      if (printed === undefined) cancelLook = clock.after(BANNER_MS, look)
+    const checkNoise = (): void => {
+      const printed = readNoise()
+      if (printed === undefined) cancelCheck = clock.after(BANNER_MS, checkNoise)
       else onNoise?.(`no answer yet; ${notMcp(printed)}`)
     }
-    let cancelTimer = clock.after(shortMs, () => late(shortMs))
-    let cancelLook = clock.after(BANNER_MS, look)
+    let cancelTimer = clock.after(shortMs, () => onTimeout(shortMs))
+    let cancelCheck = clock.after(BANNER_MS, checkNoise)
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
     stop = () => {
       cancelTimer()
-      cancelLook()
+      cancelCheck()
       signal.removeEventListener('abort', onAbort)
     }
   })
-  return { passed, stop: () => stop() }
+  return { expired: passed, stop: () => stop() }
 }

@@ -4,9 +4,9 @@ import { isOver } from '../core/task-protocol.ts'
 /** Tasks known to run at a server, which must not be stopped meanwhile. */
 export interface OpenTasks {
   /** A task in the format of the extension. */
-  saw(task: Readonly<Record<string, unknown>>): void
+  record(task: Readonly<Record<string, unknown>>): void
   /** True if any task may still run whose id begins with this. */
-  any(prefix?: string): boolean
+  mayRun(prefix?: string): boolean
 }
 
 /** Assumed lifetime of a task without one; no task counts for longer than a day. */
@@ -15,20 +15,20 @@ const LONGEST_MS = 24 * 60 * 60_000
 const MAX = 1_000
 
 export function createOpenTasks(clock: Clock): OpenTasks {
-  const until = new Map<string, number>()
+  const expiryById = new Map<string, number>()
   return {
-    saw({ taskId, status, ttlMs }) {
+    record({ taskId, status, ttlMs }) {
       if (typeof taskId !== 'string') return
-      if (isOver(status)) return void until.delete(taskId)
-      if (until.has(taskId)) return
-      const lives = typeof ttlMs === 'number' ? Math.min(ttlMs, LONGEST_MS) : UNKNOWN_MS
-      if (until.size >= MAX) until.delete(until.keys().next().value as string)
-      until.set(taskId, clock.now() + lives)
+      if (isOver(status)) return void expiryById.delete(taskId)
+      if (expiryById.has(taskId)) return
+      const lifetimeMs = typeof ttlMs === 'number' ? Math.min(ttlMs, LONGEST_MS) : UNKNOWN_MS
+      if (expiryById.size >= MAX) expiryById.delete(expiryById.keys().next().value as string)
+      expiryById.set(taskId, clock.now() + lifetimeMs)
     },
-    any(prefix = '') {
+    mayRun(prefix = '') {
       const now = clock.now()
-      for (const [id, end] of until) if (end <= now) until.delete(id)
-      return [...until.keys()].some((id) => id.startsWith(prefix))
+      for (const [id, end] of expiryById) if (end <= now) expiryById.delete(id)
+      return [...expiryById.keys()].some((id) => id.startsWith(prefix))
     },
   }
 }

@@ -12,9 +12,10 @@ export const otherToolsTo = (catalog: Catalog, module: string): OtherTools =>
       if (owner.id === module) return []
       const { tools, quarantined } = owner
       // Quarantined tools count, because they may be approved later.
-      const out = quarantined.length === 0 ? [] : [otherToolsOf(() => quarantined.map(({ tool }) => otherToolOf(tool)))]
-      if (tools.length === 0) return out
-      return [getOrInsert(cache, tools, () => otherToolsOf(() => tools.map(otherToolOf))), ...out]
+      const waiting =
+        quarantined.length === 0 ? [] : [otherToolsOf(() => quarantined.map(({ tool }) => otherToolOf(tool)))]
+      if (tools.length === 0) return waiting
+      return [getOrInsert(cache, tools, () => otherToolsOf(() => tools.map(otherToolOf))), ...waiting]
     }),
   )
 

@@ -65,7 +65,7 @@ interface Work {
   widest: number
 }
 
-class TooMuch extends Error {}
+class WorkLimitError extends Error {}
 
 function createCheck(output: unknown): Check {
   const work: Work = { done: 0, widest: 0 }
@@ -79,8 +79,8 @@ function createCheck(output: unknown): Check {
       const { valid, errors } = validator.validate(withNumbers(value))
       return valid ? undefined : (errors.at(-1)?.instanceLocation.replace(/^#\/?/, '') ?? '')
     } catch (error) {
-      // Also schema nodes that contain each other endlessly.
-      if (error instanceof TooMuch || error instanceof RangeError) return UNCHECKED
+      // A RangeError means that schema nodes contain each other endlessly.
+      if (error instanceof WorkLimitError || error instanceof RangeError) return UNCHECKED
       throw error
     }
   }
@@ -107,13 +107,19 @@ const isChanged = (text: string): boolean => {
 }
 
 const PATTERNS: ReadonlySet<string> = new Set(['pattern', 'patternProperties', 'format', 'uniqueItems'])
-const REST: ReadonlySet<string> = new Set(['additionalProperties', 'unevaluatedProperties'])
+const OTHER_PROPERTIES: ReadonlySet<string> = new Set(['additionalProperties', 'unevaluatedProperties'])
 /** Keywords of other drafts. */
-const OLD: ReadonlySet<string> = new Set(['$recursiveRef', '$recursiveAnchor'])
+const OTHER_DRAFTS: ReadonlySet<string> = new Set(['$recursiveRef', '$recursiveAnchor'])
 /** Applied to each item or property, where even `true` has a cost. */
-const EACH: ReadonlySet<string> = new Set(['items', 'additionalItems', 'contains', 'unevaluatedItems', 'propertyNames'])
+const PER_ITEM: ReadonlySet<string> = new Set([
+  'items',
+  'additionalItems',
+  'contains',
+  'unevaluatedItems',
+  'propertyNames',
+])
 /** These examine the whole value. */
-const WIDE: readonly string[] = [
+const WHOLE_VALUE: readonly string[] = [
   'additionalProperties',
   'unevaluatedProperties',
   'minProperties',
@@ -130,24 +136,26 @@ const WIDE: readonly string[] = [
 function toCheckable(schema: unknown, work: Work): unknown {
   if (Array.isArray(schema)) return schema.map((one) => toCheckable(one, work))
   if (!isRecord(schema)) return schema
-  const names = Object.hasOwn(schema, 'patternProperties')
-  const part = Object.fromEntries(
+  const hasPatternProperties = Object.hasOwn(schema, 'patternProperties')
+  const checkable = Object.fromEntries(
     Object.entries(schema)
-      .filter(([key]) => !PATTERNS.has(key) && !OLD.has(key) && !(names && REST.has(key)))
+      .filter(
+        ([key]) => !PATTERNS.has(key) && !OTHER_DRAFTS.has(key) && !(hasPatternProperties && OTHER_PROPERTIES.has(key)),
+      )
       .map(([key, value]) => {
         if (DATA_KEYWORDS.has(key)) return [key, value]
-        if (EACH.has(key) && value === true) return [key, toCheckable({}, work)]
+        if (PER_ITEM.has(key) && value === true) return [key, toCheckable({}, work)]
         if (!MAP_KEYWORDS.has(key) || !isRecord(value)) return [key, toCheckable(value, work)]
         return [key, Object.fromEntries(Object.entries(value).map(([name, one]) => [name, toCheckable(one, work)]))]
       }),
   )
-  const own = Object.entries(part).reduce((sum, [key, value]) => sum + costOf(key, value), PART_COST)
-  const isWide = WIDE.some((key) => Object.hasOwn(part, key))
+  const baseCost = Object.entries(checkable).reduce((sum, [key, value]) => sum + costOf(key, value), PART_COST)
+  const isWide = WHOLE_VALUE.some((key) => Object.hasOwn(checkable, key))
   // The validator has no limit of its own, but reads this keyword for every node it applies.
-  return Object.defineProperty(part, '$recursiveRef', {
+  return Object.defineProperty(checkable, '$recursiveRef', {
     get(): undefined {
-      work.done += isWide ? own + work.widest : own
-      if (work.done > MAX_WORK) throw new TooMuch()
+      work.done += isWide ? baseCost + work.widest : baseCost
+      if (work.done > MAX_WORK) throw new WorkLimitError()
     },
   })
 }

@@ -25,16 +25,16 @@ export interface OutputThrottle {
   stop(): void
 }
 
-/** @param useless true while output is discarded */
+/** @param isUseless true while output is discarded */
 export function createOutputThrottle(
   pipe: Pick<Readable, 'on' | 'pause' | 'resume'>,
   clock: Clock,
   flood: Flood,
   take: (bytes: Buffer) => void,
-  useless: () => boolean = () => false,
+  isUseless: () => boolean = () => false,
 ): OutputThrottle {
   let chunks: Buffer[] = []
-  let began: number | undefined
+  let turnBegan: number | undefined
   let bytes = 0
   let isPaused = false
   /** Useless output since the last pause. */
@@ -43,18 +43,18 @@ export function createOutputThrottle(
 
   function nextTurn(): void {
     if (isPaused && isWasteful()) clock.after(USELESS_MS * ++flood.waiting, afterPause)
-    else goOn()
+    else continueReading()
   }
 
   function afterPause(): void {
     flood.waiting--
     wasted.bytes = 0
     wasted.ms = 0
-    goOn()
+    continueReading()
   }
 
-  function goOn(): void {
-    began = undefined
+  function continueReading(): void {
+    turnBegan = undefined
     if (chunks.length > 0) work()
     if (chunks.length > 0 || !isPaused || isWasteful()) return
     isPaused = false
@@ -63,14 +63,14 @@ export function createOutputThrottle(
 
   function work(): void {
     const from = ticksOf(clock)
-    if (began === undefined) {
-      began = from
+    if (turnBegan === undefined) {
+      turnBegan = from
       bytes = 0
       setImmediate(nextTurn)
     }
     let now = from
-    while (bytes < TURN.bytes && now - began < TURN.ms && !isWasteful() && takeOne()) now = ticksOf(clock)
-    if (useless()) wasted.ms += now - from
+    while (bytes < TURN.bytes && now - turnBegan < TURN.ms && !isWasteful() && takeOne()) now = ticksOf(clock)
+    if (isUseless()) wasted.ms += now - from
     if (isPaused || (chunks.length === 0 && bytes < TURN.bytes && !isWasteful())) return
     isPaused = true
     pipe.pause()
@@ -86,13 +86,13 @@ export function createOutputThrottle(
     if (!isWhole) chunks.unshift(chunk.subarray(end))
     const length = isWhole ? chunk.length : end
     bytes += length
-    if (useless()) wasted.bytes += length
+    if (isUseless()) wasted.bytes += length
     take(isWhole ? chunk : chunk.subarray(0, end))
     return true
   }
 
   pipe.on('data', (chunk: Buffer) => {
-    if (chunk.length <= SLICE && chunks.length === 0 && !isPaused && !useless()) return take(chunk)
+    if (chunk.length <= SLICE && chunks.length === 0 && !isPaused && !isUseless()) return take(chunk)
     chunks.push(chunk)
     if (!isPaused) work()
   })

@@ -19,19 +19,19 @@ export interface PerClientQueue {
   /** Returns whether it was the last call with this relay. */
   leave(relay: Relay): boolean
   /** A person is being asked, so others may continue. Call the result when there is an answer, and await it. */
-  away(relay: Relay): () => Promise<void> | undefined
+  askPerson(relay: Relay): () => Promise<void> | undefined
   /**
    * The call that a request belongs to, if all open calls are of one client. Prefers a client that can be asked, one
    * that has answered, and the latest call.
    */
-  only(): Relay | undefined
+  findCaller(): Relay | undefined
   readonly size: number
 }
 
 /** How long a client waits for others: one that can be asked, and one that cannot and so gains nothing. */
 export const WAIT_MS = { interactive: 10_000, other: 1_000 } as const
 
-interface Open {
+interface OpenCall {
   count: number
   away: number
   readonly interactive: boolean
@@ -39,7 +39,7 @@ interface Open {
   readonly began: number
 }
 
-interface Waiting {
+interface WaitingCall {
   readonly relay: Relay
   readonly interactive: boolean
   go(): void
@@ -56,8 +56,8 @@ const isInteractive = ({ request, clientCapabilities: { elicitation, sampling, r
   request !== undefined && (elicitation !== undefined || sampling !== undefined || roots !== undefined)
 
 export function createPerClientQueue(habits: Habits, clock: Clock | undefined): PerClientQueue {
-  const open = new ShortLivedMap<Relay, Open>()
-  const waiting: Waiting[] = []
+  const open = new ShortLivedMap<Relay, OpenCall>()
+  const waiting: WaitingCall[] = []
   let begun = 0
 
   /**
@@ -72,7 +72,7 @@ export function createPerClientQueue(habits: Habits, clock: Clock | undefined): 
     return false
   }
 
-  function take(relay: Relay, interactive: boolean): void {
+  function addOpen(relay: Relay, interactive: boolean): void {
     const state = open.get(relay)
     if (state) state.count++
     else open.set(relay, { count: 1, away: 0, interactive, began: ++begun })
@@ -80,13 +80,13 @@ export function createPerClientQueue(habits: Habits, clock: Clock | undefined): 
 
   /** Waiting calls proceed in order; a call that is not blocked may pass others. */
   function next(): void {
-    const ahead: Waiting[] = []
-    for (const one of [...waiting]) {
+    const ahead: WaitingCall[] = []
+    for (const call of [...waiting]) {
       const yields = ahead.some(
-        (first) => clientOf(first.relay) !== clientOf(one.relay) && (first.interactive || one.interactive),
+        (first) => clientOf(first.relay) !== clientOf(call.relay) && (first.interactive || call.interactive),
       )
-      if (yields || blocked(one.relay, one.interactive)) ahead.push(one)
-      else one.go()
+      if (yields || blocked(call.relay, call.interactive)) ahead.push(call)
+      else call.go()
     }
   }
 
@@ -98,44 +98,44 @@ export function createPerClientQueue(habits: Habits, clock: Clock | undefined): 
     first = false,
   ): Promise<void> {
     return new Promise((resolve, reject) => {
-      const over = (): void => {
+      const leaveQueue = (): void => {
         cancel()
-        signal?.removeEventListener('abort', gone)
-        waiting.splice(waiting.indexOf(one), 1)
+        signal?.removeEventListener('abort', onAbort)
+        waiting.splice(waiting.indexOf(entry), 1)
       }
-      const gone = (): void => {
-        over()
+      const onAbort = (): void => {
+        leaveQueue()
         reject(signal?.reason)
         next()
       }
-      const one: Waiting = {
+      const entry: WaitingCall = {
         relay,
         interactive,
         go() {
-          over()
+          leaveQueue()
           begin()
           resolve()
         },
       }
       // After that it runs beside others, and requests that cannot be attributed are declined.
-      const cancel = clock?.after(interactive ? WAIT_MS.interactive : WAIT_MS.other, one.go) ?? (() => undefined)
-      signal?.addEventListener('abort', gone, { once: true })
-      if (first) waiting.unshift(one)
-      else waiting.push(one)
+      const cancel = clock?.after(interactive ? WAIT_MS.interactive : WAIT_MS.other, entry.go) ?? (() => undefined)
+      signal?.addEventListener('abort', onAbort, { once: true })
+      if (first) waiting.unshift(entry)
+      else waiting.push(entry)
     })
   }
 
   return {
     enter(relay, signal) {
       // Most servers never send requests.
-      if (!habits.asks || clock === undefined) return void take(relay, isInteractive(relay))
+      if (!habits.asks || clock === undefined) return void addOpen(relay, isInteractive(relay))
       const interactive = isInteractive(relay)
-      const mine = clientOf(relay)
+      const client = clientOf(relay)
       const yields = waiting.some(
-        (first) => clientOf(first.relay) !== mine && (first.interactive || interactive) && !open.get(relay),
+        (first) => clientOf(first.relay) !== client && (first.interactive || interactive) && !open.get(relay),
       )
-      if (!yields && !blocked(relay, interactive)) return void take(relay, interactive)
-      return wait(relay, interactive, signal, () => take(relay, interactive))
+      if (!yields && !blocked(relay, interactive)) return void addOpen(relay, interactive)
+      return wait(relay, interactive, signal, () => addOpen(relay, interactive))
     },
     leave(relay) {
       const state = open.get(relay)
@@ -144,7 +144,7 @@ export function createPerClientQueue(habits: Habits, clock: Clock | undefined): 
       if (waiting.length > 0) next()
       return true
     },
-    away(relay) {
+    askPerson(relay) {
       const state = open.get(relay)
       if (!state) return () => undefined
       state.away++
@@ -156,9 +156,9 @@ export function createPerClientQueue(habits: Habits, clock: Clock | undefined): 
         return wait(relay, true, undefined, () => undefined, true)
       }
     },
-    only() {
+    findCaller() {
       let found: Relay | undefined
-      let best: Open | undefined
+      let best: OpenCall | undefined
       for (const [relay, state] of open) {
         if (found && clientOf(relay) !== clientOf(found)) return undefined
         if (best && !isLikelier(state, best)) continue
@@ -174,7 +174,7 @@ export function createPerClientQueue(habits: Habits, clock: Clock | undefined): 
 }
 
 /** True if a request more likely belongs to `one`. A client may never return to answer another question. */
-function isLikelier(one: Open, other: Open): boolean {
+function isLikelier(one: OpenCall, other: OpenCall): boolean {
   if (one.interactive !== other.interactive) return one.interactive
   const waits = one.away > 0
   return waits === other.away > 0 ? one.began > other.began : !waits

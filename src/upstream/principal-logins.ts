@@ -18,7 +18,7 @@ export function createPrincipalLogins(
 ) {
   const { target } = settings
   const url = target.kind === 'stdio' ? '' : target.url
-  const mains = new Map<string, Credentials>()
+  const credentialsByPrincipal = new Map<string, Credentials>()
   const refused = new Set<string>()
   let stored: readonly string[] = []
   let activePrincipals: readonly string[] = []
@@ -27,46 +27,48 @@ export function createPrincipalLogins(
   let closed = false
 
   // One at a time, or an older result could arrive last.
-  let looked: Promise<void> = Promise.resolve()
-  function lookAgain(): void {
-    looked = looked.then(look).catch((error: unknown) => log.warn('logins not read', { error: messageOf(error) }))
+  let lastRead: Promise<void> = Promise.resolve()
+  function readAgain(): void {
+    lastRead = lastRead
+      .then(readLogins)
+      .catch((error: unknown) => log.warn('logins not read', { error: messageOf(error) }))
   }
 
-  async function look(): Promise<void> {
+  async function readLogins(): Promise<void> {
     const store = await shared.tokens?.()
     if (!store || closed) return
     unwatch ??= store.watch(undefined, () => {
       // Someone may have logged in again.
       refused.clear()
-      lookAgain()
+      readAgain()
     })
     stored = await store.principals(id, url)
-    show()
+    update()
   }
 
-  function show(): void {
-    const now = stored.filter((one) => !refused.has(one))
-    if (now.join('\n') === activePrincipals.join('\n')) return
-    activePrincipals = now
+  function update(): void {
+    const accepted = stored.filter((one) => !refused.has(one))
+    if (accepted.join('\n') === activePrincipals.join('\n')) return
+    activePrincipals = accepted
     const before = first
     // Lists keep coming from the same login while it exists.
-    if (first === undefined || !now.includes(first)) first = now[0]
+    if (first === undefined || !accepted.includes(first)) first = accepted[0]
     changed(before !== undefined && first !== undefined && first !== before)
   }
-  lookAgain()
+  readAgain()
 
   return {
     /** Credentials of the connection for lists: those of the first login. */
     credentials: {
       async open() {
-        await looked
+        await lastRead
         // Without any login the server is still asked and tells what it requires.
-        const whose = first ?? 'local'
-        const create = () => createCredentials(id, settings, shared, log, () => changed(false), whose)
-        return await getOrInsert(mains, whose, create).open()
+        const principal = first ?? 'local'
+        const create = () => createCredentials(id, settings, shared, log, () => changed(false), principal)
+        return await getOrInsert(credentialsByPrincipal, principal, create).open()
       },
       close() {
-        for (const main of mains.values()) main.close()
+        for (const main of credentialsByPrincipal.values()) main.close()
       },
     },
     get first(): string | undefined {
@@ -79,7 +81,7 @@ export function createPrincipalLogins(
     refused(principal: string): void {
       if (!activePrincipals.includes(principal)) return
       refused.add(principal)
-      show()
+      update()
     },
     close(): void {
       closed = true

@@ -20,8 +20,8 @@ export interface PrivateListsOptions {
 }
 
 /** Pegboard's own lists are cached by clients for this long, so reading more often has no effect. */
-const LEAST_MS = 5_000
-const MOST_MS = 5 * 60_000
+const MIN_MS = 5_000
+const MAX_MS = 5 * 60_000
 
 /**
  * The tools that each principal's login lists. A list is read again when it expires, so that a revoked login loses
@@ -35,37 +35,37 @@ export function createPrivateLists(options: PrivateListsOptions) {
     getOrInsert(lists, principal, () => ({ texts: new Set<string>(), cancel: () => undefined }))
 
   function read(principal: string): void {
-    const own = lists.get(principal)
-    if (!own) return
+    const stored = lists.get(principal)
+    if (!stored) return
     options.read(principal).then(
-      (list) => list && lists.get(principal) === own && set(principal, list),
+      (list) => list && lists.get(principal) === stored && set(principal, list),
       (error: unknown) => {
-        if (lists.get(principal) !== own) return
+        if (lists.get(principal) !== stored) return
         log.debug('cannot read the list of a principal', { error: messageOf(error) })
         if (isPegboardError(error) && error.code === 'E_AUTH_REQUIRED') {
-          own.texts = new Set()
+          stored.texts = new Set()
           options.refused(principal)
           return
         }
         // A server that cannot be reached has not revoked anything.
-        own.cancel = clock.after(LEAST_MS, () => read(principal))
+        stored.cancel = clock.after(MIN_MS, () => read(principal))
       },
     )
   }
 
   function set(principal: string, { texts, ttlMs = 0 }: PrivateList, listenersKnow = false): void {
-    const own = entry(principal)
-    own.cancel()
-    const isSame = texts.size === own.texts.size && [...texts].every((text) => own.texts.has(text))
-    own.texts = texts
-    own.cancel = clock.after(Math.min(Math.max(ttlMs, LEAST_MS), MOST_MS), () => read(principal))
+    const stored = entry(principal)
+    stored.cancel()
+    const isSame = texts.size === stored.texts.size && [...texts].every((text) => stored.texts.has(text))
+    stored.texts = texts
+    stored.cancel = clock.after(Math.min(Math.max(ttlMs, MIN_MS), MAX_MS), () => read(principal))
     if (!isSame && !listenersKnow) options.changed(principal)
   }
 
   return {
     /** True if this principal's list contains a tool with this definition. */
     has: (principal: string, text: string): boolean => lists.get(principal)?.texts.has(text) === true,
-    /** Stores a list that was just read. @param listenersKnow true if listeners already know */
+    /** Stores a list that was just read. @param listenersKnow true: does not call `changed` */
     set,
     /** Keeps the lists of these principals only. */
     keep(principals: readonly string[]): void {

@@ -49,13 +49,13 @@ const MAX_WRITTEN = 1_000
 export async function readListing(
   connection: Connection,
   kinds: ReadonlySet<ListKind>,
-  before: Listing,
+  known: Listing,
   warn: (message: string) => void,
   onPage: (page: Json) => void = () => undefined,
 ): Promise<FreshListing> {
   const has = (kind: ListKind): boolean => isRecord(connection.capabilities[kind])
-  let missing = !kinds.has('resources') && before.missing === true
-  const optional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
+  let missing = !kinds.has('resources') && known.missing === true
+  const readOptional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
     if (!has(kind)) return []
     try {
       const entries = keepWithinSize(await readPages(connection, method, key, warn), method, warn)
@@ -68,12 +68,12 @@ export async function readListing(
   }
   const [{ tools, definitions, notes }, resources, templates, prompts]: [ReadTools, ...Array<readonly Json[]>] =
     await Promise.all([
-      !kinds.has('tools') ? before : has('tools') ? readTools(connection, warn, onPage) : NO_TOOLS,
-      kinds.has('resources') ? optional('resources', 'resources/list', 'resources', 'uri') : before.resources,
+      !kinds.has('tools') ? known : has('tools') ? readTools(connection, warn, onPage) : NO_TOOLS,
+      kinds.has('resources') ? readOptional('resources', 'resources/list', 'resources', 'uri') : known.resources,
       kinds.has('resources')
-        ? optional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
-        : before.templates,
-      kinds.has('prompts') ? optional('prompts', 'prompts/list', 'prompts', 'name') : before.prompts,
+        ? readOptional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
+        : known.templates,
+      kinds.has('prompts') ? readOptional('prompts', 'prompts/list', 'prompts', 'name') : known.prompts,
     ])
   const others = { resources, templates, prompts, ...(missing ? { missing } : {}) }
   return { tools, ...others, ...(definitions ? { definitions } : {}), ...(notes?.length ? { notes } : {}) }
@@ -132,7 +132,7 @@ async function readTools(
   warn: (message: string) => void,
   onPage: (page: Json) => void,
 ): Promise<ReadTools> {
-  const sent = await readPages(connection, 'tools/list', 'tools', warn, onPage)
+  const received = await readPages(connection, 'tools/list', 'tools', warn, onPage)
   const notes: string[] = []
   const note = (text: string): void => {
     warn(text)
@@ -141,7 +141,7 @@ async function readTools(
   const tools = new Map<string, ToolRecord>()
   const definitions = new Map<string, Json>()
   let bytes = 0
-  for (const [at, raw] of sent.entries()) {
+  for (const [at, raw] of received.entries()) {
     const record = recordOf(raw, connection)
     if (typeof record === 'string') {
       note(`skipped ${record}`)

@@ -5,9 +5,9 @@ import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { scrub } from '../core/scrub.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
-import { createBackoff, LONGEST_ASKED_MS, OPEN_AFTER } from './backoff.ts'
+import { createBackoff, MAX_RETRY_AFTER_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect, REFUSALS } from './connection.ts'
-import { abortReason, lastingCause, withoutTheirWords } from './error-reasons.ts'
+import { abortReason, lastingCause, withoutServerText } from './error-reasons.ts'
 import type { Credentials } from './http-credentials.ts'
 import { type EraVerdict, isStale } from './manifest.ts'
 import { mayInstall } from './package-download.ts'
@@ -36,7 +36,7 @@ export interface LinkOptions {
   /** True if clients must not see any text of the server. */
   isSilent(): boolean
   /** The next connection will use another era than this one. */
-  relearnt?(connection: Connection): void
+  eraChanged?(connection: Connection): void
 }
 
 export type LinkState = 'connecting' | 'failing' | 'known'
@@ -82,25 +82,25 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   const { clock } = shared
   const backoff = createBackoff(clock)
   const ending = new AbortController()
-  const { tell, tellWithPaths } = createReasonFilter(options.settings(), options.isSilent)
+  const { tell: toClientReason, tellWithPaths } = createReasonFilter(options.settings(), options.isSilent)
   let live: Connection | undefined
   let connecting: Promise<Connection> | undefined
   /** A connection whose lists are being read. */
   let opening: Connection | undefined
-  let leaving: Promise<unknown> | undefined
+  let closing: Promise<unknown> | undefined
   let verdict: EraVerdict | undefined
   /** The server died with and without the probe; from then on attempts alternate, one process each. */
-  let turn: 'probe' | 'plain' | undefined
-  let seen = false
+  let alternatingProbe: 'probe' | 'plain' | undefined
+  let hasConnected = false
   let patient = false
   let state: LinkState | undefined
   let reason: string | undefined
   // A problem that only a person can fix; calls get this error instead of waiting.
-  let locked: PegboardError | undefined
+  let permanentError: PegboardError | undefined
   let nextAttemptAt: number | undefined
   let cancelTimer = (): void => undefined
   let stderrTail = (): string => ''
-  let troubles = 0
+  let consecutiveFailures = 0
   let quietUntil = 0
 
   const unavailable = (why: string, retryAfterMs?: number, failure = classifyDisconnect(why)): PegboardError =>
@@ -118,12 +118,12 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   function become(next: LinkState, why: string | undefined): void {
     state = next
     reason = why
-    const message = why === undefined ? undefined : tell(why)
+    const message = why === undefined ? undefined : toClientReason(why)
     const detail = why === undefined ? undefined : tellWithPaths(why)
     options.changed(next, message, detail === message ? undefined : detail)
   }
 
-  function unplan(): void {
+  function cancelAttempt(): void {
     cancelTimer()
     nextAttemptAt = undefined
   }
@@ -141,17 +141,18 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   async function attempt(): Promise<Connection> {
     if (state !== 'failing') become('connecting', reason)
     // Two processes of one server could conflict over its files.
-    await leaving
+    await closing
     const beganAt = clock.now()
     const settings = options.settings()
-    const limits = getTimeouts(settings, shared, seen)
-    const stopWarning = limits.silentTimeoutMs === undefined ? undefined : clock.after(shared.connectTimeoutMs, slow)
+    const limits = getTimeouts(settings, shared, hasConnected)
+    const stopWarning =
+      limits.silentTimeoutMs === undefined ? undefined : clock.after(shared.connectTimeoutMs, reportSlow)
     backoff.begin()
     const freshVerdict = verdict && isStale(verdict, beganAt) ? undefined : verdict
     let modern = false
     let probeFatal = false
     let connection: Connection | undefined
-    let broken: string | undefined
+    let closedReason: string | undefined
     try {
       connection = await connect({
         ...shared,
@@ -162,46 +163,46 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
         signal: ending.signal,
         credentials: options.credentials,
         habits: options.habits,
-        once: turn !== undefined,
-        verdict: freshVerdict ?? (turn === 'plain' ? PLAIN : undefined),
+        once: alternatingProbe !== undefined,
+        verdict: freshVerdict ?? (alternatingProbe === 'plain' ? PLAIN : undefined),
         onNotification: options.notification,
         onStart(read) {
           stderrTail = read
         },
         onModern() {
           modern = true
-          if (connection !== undefined && connection === live) relearn(connection, beganAt)
+          if (connection !== undefined && connection === live) recordModern(connection, beganAt)
         },
-        tell,
+        tell: toClientReason,
         onNoise(why) {
           stopWarning?.()
-          noisy(why)
+          reportNoise(why)
         },
         onProbeFatal() {
           probeFatal = true
         },
         onClosed: (why) => {
-          broken = why
+          closedReason = why
           if (connection) lost(connection, why)
         },
       })
       verdict = verdictOf(connection, beganAt, freshVerdict)
       stopWarning?.()
-      turn = undefined
-      seen = true
+      alternatingProbe = undefined
+      hasConnected = true
       opening = connection
       await options.opened(connection, beganAt)
       if (ending.signal.aborted) throw unavailable('is stopped')
-      if (broken !== undefined) throw unavailable(`broke off: ${broken}`)
+      if (closedReason !== undefined) throw unavailable(`broke off: ${closedReason}`)
       live = connection
       state = undefined
       reason = undefined
-      locked = undefined
+      permanentError = undefined
       nextAttemptAt = undefined
-      troubles = 0
+      consecutiveFailures = 0
       quietUntil = 0
       backoff.succeeded()
-      if (modern) relearn(connection, beganAt)
+      if (modern) recordModern(connection, beganAt)
       return connection
     } catch (error) {
       stopWarning?.()
@@ -210,12 +211,17 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
       await connection?.close(0)
       // The server may have been replaced by another version.
       verdict = undefined
-      turn = turn === 'probe' && probeFatal ? 'plain' : turn !== undefined || probeFatal ? 'probe' : undefined
+      alternatingProbe =
+        alternatingProbe === 'probe' && probeFatal
+          ? 'plain'
+          : alternatingProbe !== undefined || probeFatal
+            ? 'probe'
+            : undefined
       const why = messageOf(error).slice(0, MAX_REASON).replace(/\.$/, '')
-      const waitMs = ending.signal.aborted ? undefined : failed(why, stderrTail, askedOf(error))
+      const waitMs = ending.signal.aborted ? undefined : failed(why, stderrTail, requestedDelayOf(error))
       const lasting = lastingCause(error)
-      locked = lasting
-        ? new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${tell(why)}.`, {
+      permanentError = lasting
+        ? new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${toClientReason(why)}.`, {
             hint: lasting.hint,
             class: 'server_setup',
             cause: error,
@@ -223,9 +229,9 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
         : isPegboardError(error) && REFUSALS.has(error.code)
           ? refused(error)
           : undefined
-      if (locked) throw locked
-      throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${tell(why)}.`, {
-        class: classifyDisconnect(tell(why)),
+      if (permanentError) throw permanentError
+      throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${toClientReason(why)}.`, {
+        class: classifyDisconnect(toClientReason(why)),
         cause: error,
         ...retryFields(waitMs),
       })
@@ -233,13 +239,13 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   }
 
   /** The server answered the probe too late for this connection, but in time for the next. */
-  function relearn(connection: Connection, at: number): void {
+  function recordModern(connection: Connection, at: number): void {
     verdict = { era: 'modern', transport: connection.transport, at }
-    options.relearnt?.(connection)
+    options.eraChanged?.(connection)
   }
 
   /** Tells waiting callers that there may be no answer; the process keeps running. */
-  function slow(): void {
+  function reportSlow(): void {
     const why = `no answer within ${shared.connectTimeoutMs / 1_000} s${mayInstall(options.settings()) ? '; it may still be downloading' : ''}`
     if (state !== 'failing') log.warn(why)
     patient = true
@@ -247,7 +253,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   }
 
   /** Calls keep waiting, because it may still answer. */
-  function noisy(why: string): void {
+  function reportNoise(why: string): void {
     if (state === 'connecting') become('connecting', why)
   }
 
@@ -283,7 +289,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   }
 
   function later(waitMs: number): void {
-    unplan()
+    cancelAttempt()
     nextAttemptAt = clock.now() + waitMs
     // The attempt reports its own failure.
     cancelTimer = clock.after(waitMs, () => void connectNow().catch(() => undefined))
@@ -295,10 +301,10 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     if (state !== 'failing') return undefined
     // The call that finds an attempt due makes it and waits; while the circuit is open, no other call waits.
     if (connecting ? !backoff.open : backoff.dueInMs() === 0) return undefined
-    if (locked) return locked
+    if (permanentError) return permanentError
     const dueInMs = connecting ? 1_000 : backoff.dueInMs()
     const retryAfterMs = Math.max(1_000, Math.min(dueInMs, (nextAttemptAt ?? Number.POSITIVE_INFINITY) - clock.now()))
-    const message = tell(reason ?? '')
+    const message = toClientReason(reason ?? '')
     if (!backoff.open) return unavailable(`is reconnecting (attempt ${backoff.attempt}): ${message}`, retryAfterMs)
     return new PegboardError('E_CIRCUIT_OPEN', `${id} failed ${backoff.attempt} times in a row: ${message}.`, {
       class: classifyDisconnect(message),
@@ -307,27 +313,27 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   }
 
   /** The connection, unless the server asked for a pause. */
-  function usable(): Connection | undefined {
+  function usableConnection(): Connection | undefined {
     if (quietUntil !== 0 && clock.now() >= quietUntil) quietUntil = 0
     return quietUntil === 0 ? live : undefined
   }
 
   async function ready(signal?: AbortSignal): Promise<Connection> {
-    const there = usable()
-    if (there) return there
+    const connection = usableConnection()
+    if (connection) return connection
     if (live) throw unavailable('asked not to be called yet', quietUntil - clock.now(), 'rate')
     const refused = refusal()
     if (refused) throw refused
     const waitMs = backoff.attempt > 1 ? RECONNECT_WAIT_MS : shared.connectTimeoutMs
-    const late = (): never => {
+    const throwTimeout = (): never => {
       throw unavailable('is still connecting', 1_000)
     }
-    return await raceAbort(waitAtMost(waitMs, connectNow(), late, clock), signal, abortReason)
+    return await raceAbort(waitAtMost(waitMs, connectNow(), throwTimeout, clock), signal, abortReason)
   }
 
   return {
     get live() {
-      return usable()
+      return usableConnection()
     },
     get patient() {
       return patient
@@ -341,7 +347,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     },
     set verdict(value) {
       verdict = value
-      seen ||= value !== undefined
+      hasConnected ||= value !== undefined
     },
     later,
     connect: () =>
@@ -352,33 +358,33 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     ready,
     lost,
     worked() {
-      troubles = 0
+      consecutiveFailures = 0
     },
     troubled(connection, error) {
       if (live !== connection) return
       const askedMs = error.retryAfterMs ?? undefined
-      if (++troubles >= OPEN_AFTER) lost(connection, error.message.replace(/\.$/, ''), OPEN_AFTER, askedMs)
-      else if (askedMs !== undefined) quietUntil = clock.now() + Math.min(askedMs, LONGEST_ASKED_MS)
+      if (++consecutiveFailures >= OPEN_AFTER) lost(connection, error.message.replace(/\.$/, ''), OPEN_AFTER, askedMs)
+      else if (askedMs !== undefined) quietUntil = clock.now() + Math.min(askedMs, MAX_RETRY_AFTER_MS)
     },
     rest(graceMs) {
       const connection = live
       if (!connection) return
       live = undefined
-      unplan()
+      cancelAttempt()
       become('known', undefined)
-      leaving = connection
+      closing = connection
         .close(graceMs)
         .catch((error: unknown) => log.warn('not closed', { error: messageOf(error) }))
         .finally(() => {
-          leaving = undefined
+          closing = undefined
         })
     },
     async stop(graceMs) {
-      unplan()
+      cancelAttempt()
       ending.abort()
       const connection = live ?? opening
       live = undefined
-      await Promise.allSettled([connection?.close(graceMs), connecting, leaving])
+      await Promise.allSettled([connection?.close(graceMs), connecting, closing])
     },
   }
 }
@@ -393,7 +399,7 @@ function verdictOf({ era, transport, probe }: Connection, at: number, previous: 
 const retryFields = (retryAfterMs: number | undefined) =>
   retryAfterMs === undefined ? {} : { retryAfterMs, retryable: true }
 
-const askedOf = (error: unknown): number | undefined =>
+const requestedDelayOf = (error: unknown): number | undefined =>
   isPegboardError(error) && error.retryAfterMs !== null ? error.retryAfterMs : undefined
 
 /** Killing an installer halfway can leave a broken package that never starts again. */
@@ -411,17 +417,17 @@ const NETWORK_CODE = /(?:^|: )(?:E[A-Z]{4,}|UND_ERR_[A-Z_]+)$/
 
 /** Makes reasons safe: removes configured secrets and, for clients, paths and addresses. */
 function createReasonFilter({ target }: ServerSettings, isSilent: () => boolean) {
-  const given = target.kind === 'stdio' ? target.env : target.headers
-  const secrets = Object.values(given).filter((value) => value.length >= 6)
+  const values = target.kind === 'stdio' ? target.env : target.headers
+  const secrets = Object.values(values).filter((value) => value.length >= 6)
   // `ECONNREFUSED` alone does not tell which of several servers or addresses failed.
-  const place = target.kind === 'stdio' ? undefined : new URL(target.url).host
+  const host = target.kind === 'stdio' ? undefined : new URL(target.url).host
   const withoutSecrets = (why: string): string =>
     secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why)
   return {
-    tell: (why: string): string => scrub(withoutSecrets(isSilent() ? withoutTheirWords(why) : why)),
+    tell: (why: string): string => scrub(withoutSecrets(isSilent() ? withoutServerText(why) : why)),
     tellWithPaths(why: string): string {
       const text = withoutSecrets(why)
-      return place !== undefined && NETWORK_CODE.test(text) ? `${text} (${place})` : text
+      return host !== undefined && NETWORK_CODE.test(text) ? `${text} (${host})` : text
     },
   }
 }

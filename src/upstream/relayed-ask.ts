@@ -14,16 +14,16 @@ export function relayedAsk(method: string, params: Json, server: string): Json {
   const { _meta, ...rest } = params
   const { progressToken: _theirs, [RELATED]: _task, ...meta } = (_meta ?? {}) as Record<string, unknown>
   if (method !== 'elicitation/create') {
-    const named = { ...rest, _meta: { ...meta, [SERVER]: server } }
-    if (method !== 'sampling/createMessage') return named
+    const withServer = { ...rest, _meta: { ...meta, [SERVER]: server } }
+    if (method !== 'sampling/createMessage') return withServer
     const { systemPrompt } = rest as { systemPrompt?: unknown }
     const notice = `The MCP server ${server} asks for this completion.`
-    return { ...named, systemPrompt: typeof systemPrompt === 'string' ? `${notice}\n\n${systemPrompt}` : notice }
+    return { ...withServer, systemPrompt: typeof systemPrompt === 'string' ? `${notice}\n\n${systemPrompt}` : notice }
   }
   const { message, mode, url } = rest as { message?: unknown; mode?: unknown; url?: unknown }
   const baseParams = Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
   if (typeof message !== 'string') throw new ProtocolFailure(-32602, 'The question has no message')
-  const attributedMessage = inLines(message, server)
+  const attributedMessage = attributeLines(message, server)
   if (mode === 'url') {
     const page = pageOf(url)
     // The host in ASCII (`xn--…`), which reveals look-alike letters.
@@ -42,7 +42,7 @@ export function relayedAsk(method: string, params: Json, server: string): Json {
 
 /** Maximum length of a question's message, and of the text of one field. */
 const MAX_MESSAGE = 4_000
-const MAX_SAID = 1_000
+const MAX_FIELD_TEXT = 1_000
 const MAX_NAME = 256
 /** Maximum number of fields in a form, and of options in total. */
 const MAX_FIELDS = 100
@@ -54,7 +54,7 @@ const LINE_ENDS = /\s*[\n\v\f\r\u0085\u2028\u2029]\s*/g
 const LONG_BLANKS = /\s{17,}/g
 
 /** Puts the server's name before each line, so that no line looks like a question of Pegboard. Removes blank lines. */
-const inLines = (message: string, server: string): string =>
+const attributeLines = (message: string, server: string): string =>
   limitLength(message, MAX_MESSAGE)
     .split(LINE_END)
     .filter((line, at) => at === 0 || line.trim() !== '')
@@ -73,24 +73,24 @@ function formOf(schema: unknown): unknown {
   if (fields.some((name) => name.length > MAX_NAME || LINE_END.test(name)))
     throw new ProtocolFailure(-32602, 'A field of the form has a name that nobody can read')
   let options = 0
-  const shown = (value: unknown, key: string): unknown => {
+  const cleanTexts = (value: unknown, key: string): unknown => {
     if (typeof value === 'string')
-      return SAID.has(key)
-        ? limitLength(value, MAX_SAID).replaceAll(LINE_ENDS, ' ').replaceAll(LONG_BLANKS, ' ')
+      return SHOWN_MEMBERS.has(key)
+        ? limitLength(value, MAX_FIELD_TEXT).replaceAll(LINE_ENDS, ' ').replaceAll(LONG_BLANKS, ' ')
         : value
     if (Array.isArray(value)) {
       options += value.length
       if (options > MAX_OPTIONS) throw new ProtocolFailure(-32602, `The form has more than ${MAX_OPTIONS} options`)
-      return value.map((one) => shown(one, key))
+      return value.map((one) => cleanTexts(one, key))
     }
     if (!isRecord(value)) return value
-    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, shown(one, name)]))
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, cleanTexts(one, name)]))
   }
-  return shown(schema, '')
+  return cleanTexts(schema, '')
 }
 
 /** Members that clients show to a person. */
-const SAID: ReadonlySet<string> = new Set(['title', 'description', 'enumNames'])
+const SHOWN_MEMBERS: ReadonlySet<string> = new Set(['title', 'description', 'enumNames'])
 
 /** @throws ProtocolFailure -32602 */
 function pageOf(url: unknown): URL {

@@ -27,8 +27,8 @@ export function relayableCapabilities(declared: Json, asks: readonly ServerReque
   for (const ask of asks) if (isRecord(declared[ask])) capabilities[ask] = declared[ask]
   const extensions = declared['extensions']
   if (!isRecord(extensions)) return capabilities
-  const keepForwarded = RELAYED.filter((one) => isRecord(extensions[one])).map((one) => [one, extensions[one]])
-  if (keepForwarded.length > 0) capabilities['extensions'] = Object.fromEntries(keepForwarded)
+  const extensionEntries = RELAYED.filter((one) => isRecord(extensions[one])).map((one) => [one, extensions[one]])
+  if (extensionEntries.length > 0) capabilities['extensions'] = Object.fromEntries(extensionEntries)
   return capabilities
 }
 
@@ -42,16 +42,16 @@ export function createRequestMeta(
   asks: readonly ServerRequestKind[],
   logLevel: () => string | undefined,
 ): RequestMeta {
-  const own = ownCapabilities(asks)
+  const defaultCapabilities = ownCapabilities(asks)
   const base = { [VERSION]: version, [CLIENT_INFO]: clientInfo }
   return (relay) => {
-    const theirs = relay ? forwardedMeta(relay.meta) : undefined
-    if (version === undefined) return theirs
+    const clientMeta = relay ? forwardedMeta(relay.meta) : undefined
+    if (version === undefined) return clientMeta
     const level = relay?.meta[LOG_LEVEL] ?? logLevel()
     return {
-      ...theirs,
+      ...clientMeta,
       ...base,
-      [CLIENT_CAPABILITIES]: relay ? relayableCapabilities(relay.clientCapabilities, asks) : own,
+      [CLIENT_CAPABILITIES]: relay ? relayableCapabilities(relay.clientCapabilities, asks) : defaultCapabilities,
       ...(level === undefined ? {} : { [LOG_LEVEL]: level }),
     }
   }

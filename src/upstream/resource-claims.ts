@@ -58,22 +58,22 @@ export interface Claims {
   begin(timestamp: number): void
   /** The first list is known; anything later is new. */
   begun(): void
-  /** Records these resources. @param named when the server first mentioned one in a result */
-  take(names: readonly string[], named: (name: string) => number | undefined): void
+  /** Records these resources. @param mentionedAt when the server first mentioned one in a result */
+  take(names: readonly string[], mentionedAt: (name: string) => number | undefined): void
   /** Removes all other resources. @returns whether there were any */
   keepOnly(names: readonly string[]): boolean
   /** Logs resources of a list for which another owner answers, unless they were in the previous list. */
-  tellDisputed(uris: readonly string[]): void
+  logDisputed(uris: readonly string[]): void
 }
 
 export function createClaims(options: ClaimsOptions): Claims {
   const { id, module, catalog, clock, timestamps, store, log } = options
   let claims = new Map<string, number>()
-  let looked: ReadonlySet<string> = new Set()
-  let disputed = 0
+  let checkedUris: ReadonlySet<string> = new Set()
+  let disputedCount = 0
   let began: number | undefined
 
-  function keep(): void {
+  function save(): void {
     options.later(() => {
       const before = parseClaims(store?.get(id))
       // Another process may have seen it earlier.
@@ -82,7 +82,8 @@ export function createClaims(options: ClaimsOptions): Claims {
     })
   }
 
-  const answers = (uri: string): string | undefined => ownerOfResource([...catalog.snapshot().owners.values()], uri)?.id
+  const findOwnerId = (uri: string): string | undefined =>
+    ownerOfResource([...catalog.snapshot().owners.values()], uri)?.id
 
   return {
     since: (name) => claims.get(name),
@@ -97,34 +98,34 @@ export function createClaims(options: ClaimsOptions): Claims {
     begun() {
       began = undefined
     },
-    take(names, named) {
+    take(names, mentionedAt) {
       const fresh = names.filter((name) => !claims.has(name))
       if (fresh.length === 0) return
       const now = began ?? timestamps.next()
       for (const name of fresh) {
-        const earlier = named(name)
+        const earlier = mentionedAt(name)
         // Mentioning a resource gives no claim to what another server owns.
-        claims.set(name, earlier !== undefined && answers(name) === module ? earlier : now)
+        claims.set(name, earlier !== undefined && findOwnerId(name) === module ? earlier : now)
       }
-      keep()
+      save()
     },
     keepOnly(names) {
       const now = new Set(names)
-      const gone = [...claims.keys()].filter((name) => !now.has(name))
-      for (const name of gone) claims.delete(name)
-      if (gone.length > 0) keep()
-      return gone.length > 0
+      const removed = [...claims.keys()].filter((name) => !now.has(name))
+      for (const name of removed) claims.delete(name)
+      if (removed.length > 0) save()
+      return removed.length > 0
     },
-    tellDisputed(uris) {
-      const fresh = uris.filter((uri) => !looked.has(uri))
-      looked = new Set(uris)
+    logDisputed(uris) {
+      const fresh = uris.filter((uri) => !checkedUris.has(uri))
+      checkedUris = new Set(uris)
       if (fresh.length === 0) return
       // By then all other known servers are restored.
       clock.after(0, () => {
         for (const uri of fresh) {
-          const other = disputed < MAX_DISPUTED ? answers(uri) : undefined
+          const other = disputedCount < MAX_DISPUTED ? findOwnerId(uri) : undefined
           if (other === undefined || other === module) continue
-          disputed++
+          disputedCount++
           log.warn(`lists a resource for which ${other} answers`, { uri: uri.slice(0, 200) })
         }
       })

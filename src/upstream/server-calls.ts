@@ -18,7 +18,7 @@ import { withCheckedOutput } from './output-check.ts'
 import type { ReconnectingLink } from './reconnecting-link.ts'
 import type { Instances, InstancesOptions } from './server-instances.ts'
 import { callAsTask, removeTaskId, runsAsTask, runsTasks } from './server-tasks.ts'
-import { takingTasks } from './task-relay.ts'
+import { withTaskSupport } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
 
 export interface CallsHost extends Pick<InstancesOptions, 'id' | 'log' | 'openTasks' | 'settings'> {
@@ -48,9 +48,9 @@ export interface CallsHost extends Pick<InstancesOptions, 'id' | 'log' | 'openTa
  */
 export interface ServerCalls {
   /** Runs work on the caller's connection, if callers have their own. Without a caller, it runs without a login. */
-  by<T>(who: RequestOwner, work: (via: ReconnectingLink) => Promise<T>): Promise<T>
+  withConnectionOf<T>(who: RequestOwner, work: (via: ReconnectingLink) => Promise<T>): Promise<T>
   /** Counts the server as in use meanwhile. */
-  used<T>(work: () => Promise<T>): Promise<T>
+  whileInUse<T>(work: () => Promise<T>): Promise<T>
   request(method: string, params: Json, options: RequestOptions, via?: ReconnectingLink): Promise<Json>
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
@@ -95,8 +95,10 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     const operation = operationOf(method, params)
     return observer.run(operation, async () => {
       const { relay } = options
-      const how = relay ? { ...options, relay: { ...relay, meta: observer.addTraceContext(relay.meta) } } : options
-      const result = await send(method, params, how, via)
+      const requestOptions = relay
+        ? { ...options, relay: { ...relay, meta: observer.addTraceContext(relay.meta) } }
+        : options
+      const result = await send(method, params, requestOptions, via)
       if (result['isError'] === true) operation.error = 'tool_error'
       return result
     })
@@ -169,47 +171,51 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     const connection = via.live ?? (await (via === link ? used(open) : open()))
     // A new connection may list other tools than the approved ones.
     host.admit(record)
-    checkSame(via, record)
+    assertUnchanged(via, record)
     const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
     if (!log.terse) log.debug('asked', { callId: ctx.callId, tool: record.name, principal: ctx.caller.principal })
     // With a login per principal, the owner of a later task request is unknown.
-    const may = !ownLogins && runsAsTask(connection.era, connection.capabilities, record)
-    if (relay.task && !may) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
-    const how = {
+    const mayRunAsTask = !ownLogins && runsAsTask(connection.era, connection.capabilities, record)
+    if (relay.task && !mayRunAsTask) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
+    const requestOptions = {
       timeoutMs: timeoutOf(host.settings(), record.name).timeoutMs ?? host.timeoutMs(),
       signal: ctx.signal,
-      relay: relay.task ? takingTasks(relay) : relay,
+      relay: relay.task ? withTaskSupport(relay) : relay,
       // Servers need not send progress without a listener.
       onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
       headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
     }
-    if (connection.era === 'legacy' && may && (relay.task || acceptsTasks(relay.clientCapabilities))) {
-      const created = await request('tools/call', { ...params, task: relay.task ?? {} }, how, via)
-      if (isRecord(created['task'])) return started(toModernTask(created['task']), via)
-      return finished(record, created)
+    if (connection.era === 'legacy' && mayRunAsTask && (relay.task || acceptsTasks(relay.clientCapabilities))) {
+      const created = await request('tools/call', { ...params, task: relay.task ?? {} }, requestOptions, via)
+      if (isRecord(created['task'])) return toTaskResult(toModernTask(created['task']), via)
+      return toToolResult(record, created)
     }
     const result = onlyAsTask(record, connection)
       ? await callAsTask(
           params,
-          (method, own) => request(method, own, how, via),
+          (method, own) => request(method, own, requestOptions, via),
           (method, own) =>
             void connection
               .request(method, own, { timeoutMs: SHORT_MS })
               .catch((error: unknown) => log.debug(`${method}: ${messageOf(error)}`)),
         )
-      : await request('tools/call', params, how, via)
+      : await request('tools/call', params, requestOptions, via)
     const type = result['resultType']
     if (type === 'input_required') return { kind: 'input_required', result }
     // The owner of later task requests is unknown.
     if (type === 'task' && ownLogins)
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} returned a task that belongs to another login.`)
-    if (type === 'task' && acceptsTasks(how.relay.clientCapabilities) && typeof result['taskId'] === 'string')
-      return started(result, via)
-    return finished(record, result)
+    if (
+      type === 'task' &&
+      acceptsTasks(requestOptions.relay.clientCapabilities) &&
+      typeof result['taskId'] === 'string'
+    )
+      return toTaskResult(result, via)
+    return toToolResult(record, result)
   }
 
   /** Each process lists its tools again; the approval was for another process's list. */
-  function checkSame(via: ReconnectingLink, record: ToolRecord): void {
+  function assertUnchanged(via: ReconnectingLink, record: ToolRecord): void {
     const listed = via === link ? undefined : instances.definition(via, record.name)
     if (listed === undefined || listed === record.text) return
     host.changed()
@@ -219,26 +225,26 @@ export function createServerCalls(host: CallsHost): ServerCalls {
   }
 
   /** Adds the server to a task id, for later requests. */
-  function started(task: Json, via: ReconnectingLink): ToolResult {
+  function toTaskResult(task: Json, via: ReconnectingLink): ToolResult {
     const taskId = instances.nameTask(String(task['taskId']), via)
-    openTasks.saw({ ...task, taskId })
+    openTasks.record({ ...task, taskId })
     return { kind: 'mcp', result: { ...task, resultType: 'task', taskId: `${module}:${taskId}` } }
   }
 
-  function finished(record: ToolRecord, answer: Json): ToolResult {
+  function toToolResult(record: ToolRecord, answer: Json): ToolResult {
     const result = removeTaskId(answer)
     const type = result['resultType']
     if (type !== undefined && type !== 'complete')
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with a result of an unknown type.`)
     // Raw results were scanned on arrival.
-    const isFit = rawBytes(result) && 'content' in result && isFlag(result['isError'])
-    const fit = withoutOwnSchemes(id, isFit ? result : fitted(result))
-    host.remember(fit)
-    return { kind: 'mcp', result: withCheckedOutput(record, fit) }
+    const isReadable = rawBytes(result) && 'content' in result && isFlag(result['isError'])
+    const readable = withoutOwnSchemes(id, isReadable ? result : complete(result))
+    host.remember(readable)
+    return { kind: 'mcp', result: withCheckedOutput(record, readable) }
   }
 
   /** Fills in what clients require: `content`, and a boolean `isError` if present. */
-  function fitted(result: Json): Json {
+  function complete(result: Json): Json {
     const { content = [], isError } = result
     if (!isContent(content))
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} answered with content that no client can read.`)
@@ -247,7 +253,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     return content === result['content'] ? result : { ...result, content }
   }
 
-  return { by, used, request, call }
+  return { withConnectionOf: by, whileInUse: used, request, call }
 }
 
 /** Explains that a login no longer works. A scope missing for one call does not affect others. */

@@ -23,7 +23,7 @@ export interface EndpointsHost {
   keyOf(who: RequestOwner): string
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
   /** Makes a request in a call slot, which is released while the client is asked. @throws PegboardError E_OVERLOADED */
-  placed(method: string, relay: Relay, signal: AbortSignal, work: (relay: Relay) => Promise<Json>): Promise<Json>
+  inCallSlot(method: string, relay: Relay, signal: AbortSignal, work: (relay: Relay) => Promise<Json>): Promise<Json>
   readonly tasks: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>>
   /** True if the server can run calls as tasks, as far as known. */
   hasTasks(): boolean
@@ -73,7 +73,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   const subscriptions = new Map<string, Map<string, SubscriptionState>>()
   /** Log level of each session; requests without a session share one. */
   const levels = new Map<object, string>()
-  const nobody = {}
+  const noConnection = {}
   let level: string | undefined
 
   async function follow(key: string, connection: Connection, method: string, params: Json): Promise<Json> {
@@ -91,7 +91,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   }
 
   const request: EndpointsHost['request'] = (method, params, relay, signal) =>
-    host.placed(method, relay, signal, (asking) => host.request(method, params, asking, signal))
+    host.inCallSlot(method, relay, signal, (asking) => host.request(method, params, asking, signal))
 
   const answers: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>> = {
     'resources/read': (params, relay, signal) => request('resources/read', params, relay, signal),
@@ -100,10 +100,10 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     async 'completion/complete'(params, relay, signal) {
       const connection = await host.ready(signal, relay)
       const { ref } = params
-      const named =
+      const serverRef =
         isRecord(ref) && ref['type'] === 'ref/prompt' ? { ...ref, name: host.promptNamed(String(ref['name'])) } : ref
       try {
-        return await request('completion/complete', { ...params, ref: named }, relay, signal)
+        return await request('completion/complete', { ...params, ref: serverRef }, relay, signal)
       } catch (error) {
         // The first revision had no such capability, so the request itself must tell.
         if (isRecord(connection.capabilities['completions']) || !isProtocolFailure(error) || error.code !== -32601)
@@ -119,14 +119,14 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
         throw new ProtocolFailure(-32601, 'This server does not announce changes of its resources')
       const key = host.keyOf(relay)
       const subscribed = getOrInsert(subscriptions, key, () => new Map())
-      const one = getOrInsert(subscribed, uri, () => ({ count: 0 }))
-      one.count++
-      one.begun ??= follow(key, connection, 'resources/subscribe', { uri })
+      const subscription = getOrInsert(subscribed, uri, () => ({ count: 0 }))
+      subscription.count++
+      subscription.begun ??= follow(key, connection, 'resources/subscribe', { uri })
       try {
-        return await one.begun
+        return await subscription.begun
       } catch (error) {
         // Nobody is subscribed; all concurrent callers get the same error.
-        if (subscribed.get(uri) === one) subscribed.delete(uri)
+        if (subscribed.get(uri) === subscription) subscribed.delete(uri)
         throw error
       }
     },
@@ -134,10 +134,10 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
       const uri = String(params['uri'])
       const key = host.keyOf(relay)
       const subscribed = subscriptions.get(key)
-      const one = subscribed?.get(uri)
-      if (!subscribed || !one) return {}
-      one.count--
-      if (one.count > 0) return {}
+      const subscription = subscribed?.get(uri)
+      if (!subscribed || !subscription) return {}
+      subscription.count--
+      if (subscription.count > 0) return {}
       subscribed.delete(uri)
       // A closed connection has no subscriptions.
       const connection = key === '' ? await host.ready(signal, relay) : host.live(relay)
@@ -145,7 +145,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     },
     ...host.tasks,
     async 'logging/setLevel'({ level: requestedLevel }, relay, signal) {
-      const { connection = nobody } = relay
+      const { connection = noConnection } = relay
       if (typeof requestedLevel === 'string') levels.set(connection, requestedLevel)
       else levels.delete(connection)
       const before = level
@@ -181,8 +181,8 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     async request(method, params, relay, signal) {
       const answer = Object.hasOwn(answers, method) ? answers[method] : undefined
       if (!answer) throw new ProtocolFailure(-32601, `${method} is not passed on`)
-      const { _meta, ...own } = params
-      const result = await answer(own, relay, signal)
+      const { _meta, ...serverParams } = params
+      const result = await answer(serverParams, relay, signal)
       if (!isReadableAnswer(method, result))
         throw new PegboardError(
           'E_UPSTREAM_PROTOCOL',

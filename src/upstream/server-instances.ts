@@ -58,7 +58,7 @@ export interface InstancesOptions extends Pick<LinkOptions, 'id' | 'shared' | 'l
    */
   mayShare(): boolean
   /** Whose the first connection is, if its login determines that; `null` if the first caller may have it. */
-  mainIsOf(): string | undefined | null
+  mainOwner(): string | undefined | null
   credentials(principal: string | undefined, loggedIn: () => void): Credentials
   /** True if someone is subscribed on this connection. */
   follows(key: string): boolean
@@ -74,7 +74,7 @@ export interface InstancesOptions extends Pick<LinkOptions, 'id' | 'shared' | 'l
 interface Instance {
   readonly key: string
   /** Prefix of its task ids, because instances may use the same ids. The servers do not see it. */
-  readonly mark: string
+  readonly taskPrefix: string
   readonly who: RequestOwner
   readonly link: ReconnectingLink
   readonly credentials: Credentials
@@ -96,9 +96,9 @@ const nameOfSession = (session: string): string => `session ${session}`
 export function createInstances(options: InstancesOptions): Instances {
   const { id, shared, log, main, openTasks } = options
   const { clock } = shared
-  const lines = new Map<string, Instance>()
+  const instances = new Map<string, Instance>()
   /** Prefix of task ids on the first connection. */
-  let mainMark = once(randomId)
+  let mainTaskPrefix = once(randomId)
   const closing = new Set<Promise<void>>()
   // The caller that has the first connection, unless its login determines that.
   let holder: string | undefined
@@ -112,72 +112,74 @@ export function createInstances(options: InstancesOptions): Instances {
     options.kind() === 'session' && session !== undefined ? nameOfSession(session) : nameOfPrincipal(principal ?? '')
 
   const isMain = (name: string): boolean => {
-    const whose = options.mainIsOf()
-    return (whose === null ? holder : whose) === name
+    const mainName = options.mainOwner()
+    return (mainName === null ? holder : mainName) === name
   }
 
-  const isBusy = ({ key, mark, active }: Instance): boolean =>
-    active > 0 || options.follows(key) || openTasks.any(`${mark}:`)
+  const isBusy = ({ key, taskPrefix: mark, active }: Instance): boolean =>
+    active > 0 || options.follows(key) || openTasks.mayRun(`${mark}:`)
 
   /** A shared remote server keeps its tasks when the connection changes, so their ids need no prefix. */
   const keepsTasks = (): boolean => options.kind() === 'shared' && options.settings().target.kind !== 'stdio'
 
   function nameTask(taskId: string, link: ReconnectingLink): string {
-    const mark = [...lines.values()].find((one) => one.link === link)?.mark ?? (keepsTasks() ? undefined : mainMark())
+    const mark =
+      [...instances.values()].find((one) => one.link === link)?.taskPrefix ??
+      (keepsTasks() ? undefined : mainTaskPrefix())
     return mark === undefined ? taskId : `${mark}:${taskId}`
   }
 
-  function end(line: Instance): void {
-    line.cancel()
-    line.credentials.close()
-    lines.delete(line.key)
-    options.dropped(line.key)
-    const gone = line.link.stop(REST_MS).finally(() => closing.delete(gone))
-    closing.add(gone)
+  function end(instance: Instance): void {
+    instance.cancel()
+    instance.credentials.close()
+    instances.delete(instance.key)
+    options.dropped(instance.key)
+    const stopped = instance.link.stop(REST_MS).finally(() => closing.delete(stopped))
+    closing.add(stopped)
   }
 
-  /** Unused now; closed if it stays unused. */
-  function rest(line: Instance): void {
-    line.cancel()
-    if (line.active > 0) return
-    if (line.ended && !isBusy(line)) {
-      end(line)
+  /** Closes the instance after its idle time, unless it is used again. */
+  function closeWhenUnused(instance: Instance): void {
+    instance.cancel()
+    if (instance.active > 0) return
+    if (instance.ended && !isBusy(instance)) {
+      end(instance)
       return
     }
     const { idleStopMs } = options.settings()
-    if (!line.ended && idleStopMs === 0) return
-    line.cancel = clock.after(line.ended ? ENDED_MS : idleStopMs, () => {
-      if (isBusy(line)) return rest(line)
+    if (!instance.ended && idleStopMs === 0) return
+    instance.cancel = clock.after(instance.ended ? ENDED_MS : idleStopMs, () => {
+      if (isBusy(instance)) return closeWhenUnused(instance)
       log.info('stopped an unused instance')
-      end(line)
+      end(instance)
     })
   }
 
   async function readTools(
-    line: () => Instance,
+    getInstance: () => Instance,
     connection: Connection,
     page: (page: Json) => void = () => undefined,
   ): Promise<Listing['tools']> {
     const warn = (message: string): void => log.debug(message)
     const { tools } = await readListing(connection, TOOLS, emptyListing, warn, page)
-    line().tools = new Map(tools.map(({ name, text }) => [name, text]))
+    getInstance().tools = new Map(tools.map(({ name, text }) => [name, text]))
     return tools
   }
 
   function makeRoom({ principal }: RequestOwner): boolean {
     const { maxInstances, maxInstancesPerPrincipal, where } = options.settings()
-    const own = [...lines.values()].filter(({ who }) => who.principal === principal).length
+    const ownCount = [...instances.values()].filter(({ who }) => who.principal === principal).length
     const setting =
-      own >= maxInstancesPerPrincipal
+      ownCount >= maxInstancesPerPrincipal
         ? 'maxInstancesPerPrincipal'
-        : lines.size + 1 >= maxInstances
+        : instances.size + 1 >= maxInstances
           ? 'maxInstances'
           : undefined
     if (setting === undefined) return true
     if (options.mayShare()) return false
     throw new PegboardError(
       'E_OVERLOADED',
-      `${id} is at its limit of instances: ${own} for you, ${lines.size + 1} in all.`,
+      `${id} is at its limit of instances: ${ownCount} for you, ${instances.size + 1} in all.`,
       {
         retryAfterMs: 10_000,
         hint: `End a session that you do not need any more, or raise ${where}.${setting}.`,
@@ -197,7 +199,7 @@ export function createInstances(options: InstancesOptions): Instances {
       async opened(connection) {
         const pages: Json[] = []
         const tools = await readTools(
-          () => line,
+          () => instance,
           connection,
           (page) => pages.push(page),
         )
@@ -208,16 +210,18 @@ export function createInstances(options: InstancesOptions): Instances {
       isSilent: options.isSilent,
       notification(method, params, attributed) {
         if (changedList(method) === 'tools' && link.live)
-          readTools(() => line, link.live).catch((error: unknown) => log.debug('its tools were not read', { error }))
+          readTools(() => instance, link.live).catch((error: unknown) =>
+            log.debug('its tools were not read', { error }),
+          )
         const { taskId } = params
         const isTask = method === 'notifications/tasks/status' && typeof taskId === 'string'
         options.notification(who, method, isTask ? { ...params, taskId: nameTask(taskId, link) } : params, attributed)
       },
     })
     link.verdict = main.verdict
-    const line: Instance = {
+    const instance: Instance = {
       key,
-      mark: randomId(),
+      taskPrefix: randomId(),
       who,
       link,
       credentials,
@@ -226,8 +230,8 @@ export function createInstances(options: InstancesOptions): Instances {
       ended: false,
       cancel: () => undefined,
     }
-    lines.set(key, line)
-    return line
+    instances.set(key, instance)
+    return instance
   }
 
   async function onShared<T>(who: RequestOwner, work: (link: ReconnectingLink) => Promise<T>): Promise<T> {
@@ -235,8 +239,8 @@ export function createInstances(options: InstancesOptions): Instances {
     try {
       return await work(main)
     } finally {
-      const left = (sharers.get(who) ?? 1) - 1
-      if (left > 0) sharers.set(who, left)
+      const remaining = (sharers.get(who) ?? 1) - 1
+      if (remaining > 0) sharers.set(who, remaining)
       else sharers.delete(who)
     }
   }
@@ -247,17 +251,17 @@ export function createInstances(options: InstancesOptions): Instances {
       return await work(main)
     } finally {
       mainRequests--
-      if (holderEnded && mainRequests === 0) free()
+      if (holderEnded && mainRequests === 0) releaseMain()
     }
   }
 
   function release(): void {
     holder = undefined
     holderEnded = false
-    mainMark = once(randomId)
+    mainTaskPrefix = once(randomId)
   }
 
-  function free(): void {
+  function releaseMain(): void {
     release()
     options.dropped('')
     options.freeMain()
@@ -265,22 +269,22 @@ export function createInstances(options: InstancesOptions): Instances {
 
   async function onOwn<T>(who: RequestOwner, work: (link: ReconnectingLink) => Promise<T>): Promise<T> {
     const name = nameOf(who)
-    if (options.mainIsOf() === null && holder === undefined) {
+    if (options.mainOwner() === null && holder === undefined) {
       // A caller from the time it was shared may still wait for an answer there.
       holdingWho = sharers.keys().next().value ?? who
       holder = nameOf(holdingWho)
     }
     if (isMain(name)) return await onMain(work)
-    const existing = lines.get(name)
+    const existing = instances.get(name)
     if (!existing && !makeRoom(who)) return await work(main)
-    const line = existing ?? start(name, who)
-    line.cancel()
-    line.active++
+    const instance = existing ?? start(name, who)
+    instance.cancel()
+    instance.active++
     try {
-      return await work(line.link)
+      return await work(instance.link)
     } finally {
-      line.active--
-      rest(line)
+      instance.active--
+      closeWhenUnused(instance)
     }
   }
 
@@ -289,38 +293,38 @@ export function createInstances(options: InstancesOptions): Instances {
     keyOf(who) {
       if (options.kind() === 'shared') return ''
       const name = nameOf(who)
-      return isMain(name) || (options.mainIsOf() === null && holder === undefined) ? '' : name
+      return isMain(name) || (options.mainOwner() === null && holder === undefined) ? '' : name
     },
     liveOf(who) {
       const key = this.keyOf(who)
-      return key === '' ? main.live : lines.get(key)?.link.live
+      return key === '' ? main.live : instances.get(key)?.link.live
     },
-    definition: (link, name) => [...lines.values()].find((line) => line.link === link)?.tools.get(name),
+    definition: (link, name) => [...instances.values()].find((instance) => instance.link === link)?.tools.get(name),
     nameTask,
     ofTask(id) {
       const [, mark, taskId] = /^(\w+):(.*)$/s.exec(String(id)) ?? []
       if (mark !== undefined && taskId !== undefined) {
-        if (mark === mainMark()) return { taskId, link: main }
-        const line = [...lines.values()].find((one) => one.mark === mark)
-        if (line) return { taskId, link: line.link }
+        if (mark === mainTaskPrefix()) return { taskId, link: main }
+        const instance = [...instances.values()].find((one) => one.taskPrefix === mark)
+        if (instance) return { taskId, link: instance.link }
       }
       if (!keepsTasks()) throw new ProtocolFailure(-32602, 'There is no such task')
       return undefined
     },
     restarted() {
-      mainMark = once(randomId)
+      mainTaskPrefix = once(randomId)
     },
     ended(session) {
       const name = nameOfSession(session)
-      const line = lines.get(name)
-      if (line) {
-        line.ended = true
-        rest(line)
+      const instance = instances.get(name)
+      if (instance) {
+        instance.ended = true
+        closeWhenUnused(instance)
       }
       if (holder !== name) return
       if (options.mayShare()) holder = undefined
       else if (mainRequests > 0) holderEnded = true
-      else free()
+      else releaseMain()
     },
     released: release,
     get holder() {
@@ -328,13 +332,13 @@ export function createInstances(options: InstancesOptions): Instances {
     },
     get running() {
       return (
-        [...lines.values()].filter(({ link, active }) => link.live !== undefined || active > 0).length +
+        [...instances.values()].filter(({ link, active }) => link.live !== undefined || active > 0).length +
         (main.live ? 1 : 0)
       )
     },
     async close(graceMs) {
       await Promise.all([
-        ...[...lines.values()].map(async ({ link, credentials, cancel }) => {
+        ...[...instances.values()].map(async ({ link, credentials, cancel }) => {
           cancel()
           credentials.close()
           await link.stop(graceMs)

@@ -63,10 +63,10 @@ export function createServerRequestRouter(
   /** Callers waiting for each task's result, latest last. */
   const tasks = new Map<string, readonly Relay[]>()
   const limits = new ShortLivedMap<Relay, Countdown>()
-  const asking = new Map<unknown, AbortController>()
+  const openRequests = new Map<unknown, AbortController>()
   const counts = new ShortLivedMap<Relay, number>()
 
-  const callerOf = (origin: Origin | undefined): Relay | undefined => (origin ? origin.relay : callQueue.only())
+  const callerOf = (origin: Origin | undefined): Relay | undefined => (origin ? origin.relay : callQueue.findCaller())
 
   /** `undefined` if several principals wait for tasks with the same id. */
   function waitingFor(task: string): readonly Relay[] | undefined {
@@ -74,7 +74,7 @@ export function createServerRequestRouter(
     return waiting.every(({ principal }) => principal === waiting[0]?.principal) ? waiting : undefined
   }
 
-  async function relayed(
+  async function relayRequest(
     method: string,
     params: Json,
     origin: Origin | undefined,
@@ -99,15 +99,15 @@ export function createServerRequestRouter(
     const relay = task === undefined ? callerOf(origin) : waiting.at(-1)
     if (!relay) return refuse(task === undefined && !origin && callQueue.size > 1 ? SEVERAL : 'no client waits for it')
     const count = (counts.get(relay) ?? 0) + 1
-    if (count > MAX_A_CALL[ask] || asking.size > MAX_OPEN) return refuse('the server sent too many requests')
+    if (count > MAX_A_CALL[ask] || openRequests.size > MAX_OPEN) return refuse('the server sent too many requests')
     counts.set(relay, count)
     if (!relay.request || !supportsServerRequest(relay.clientCapabilities, method, params))
       return refuse('the client does not support it')
     // The person's time does not count towards the tool's timeout.
     const resume = limits.get(relay)?.pause()
     // If a stream names the call, no other call can be mistaken for it.
-    const back = origin ? undefined : callQueue.away(relay)
-    return await relay.request(method, question, signal).finally(back).finally(resume)
+    const resumeQueue = origin ? undefined : callQueue.askPerson(relay)
+    return await relay.request(method, question, signal).finally(resumeQueue).finally(resume)
   }
 
   return {
@@ -121,8 +121,8 @@ export function createServerRequestRouter(
       if (task === undefined) {
         if (!callQueue.leave(relay)) return
       } else {
-        const left = (tasks.get(task) ?? []).filter((one) => one !== relay)
-        if (left.length > 0) tasks.set(task, left)
+        const remaining = (tasks.get(task) ?? []).filter((one) => one !== relay)
+        if (remaining.length > 0) tasks.set(task, remaining)
         else tasks.delete(task)
       }
       limits.delete(relay)
@@ -132,20 +132,20 @@ export function createServerRequestRouter(
       if (id === undefined || method === undefined || !Object.hasOwn(SERVER_REQUEST_METHODS, method)) return false
       if (!origin) habits.asks = true
       const abort = new AbortController()
-      asking.set(id, abort)
+      openRequests.set(id, abort)
       const answer = (body: Pick<Message, 'result'> | Pick<Message, 'error'>): void => {
         // A cancelled request gets no answer.
-        if (asking.delete(id)) send({ jsonrpc: '2.0', id, ...body })
+        if (openRequests.delete(id)) send({ jsonrpc: '2.0', id, ...body })
       }
-      relayed(method, params ?? {}, origin, abort.signal).then(
+      relayRequest(method, params ?? {}, origin, abort.signal).then(
         (result) => answer({ result }),
         (error: unknown) => answer({ error: errorOf(error) }),
       )
       return true
     },
     cancelled(requestId) {
-      asking.get(requestId)?.abort()
-      asking.delete(requestId)
+      openRequests.get(requestId)?.abort()
+      openRequests.delete(requestId)
     },
     notify(method, params, origin) {
       const task = relatedTask(params)

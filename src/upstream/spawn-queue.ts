@@ -10,11 +10,11 @@ export function createSpawnQueue(): SpawnQueue {
   const waiting: Array<() => void> = []
 
   function next(): void {
-    const one = waiting.shift()
-    isFree = one === undefined
-    if (!one) return
+    const start = waiting.shift()
+    isFree = start === undefined
+    if (!start) return
     setImmediate(next)
-    one()
+    start()
   }
 
   return () =>

@@ -34,27 +34,27 @@ export function createStartQueue(
 
   function next(): void {
     while (taken < maxConcurrent) {
-      const one = urgent.shift() ?? waiting.shift()
-      if (!one) break
-      if (!one.skip?.()) begin(one)
+      const turn = urgent.shift() ?? waiting.shift()
+      if (!turn) break
+      if (!turn.skip?.()) begin(turn)
     }
     if (urgent.length === 0 || impatient) return
     impatient = true
-    clock.after(impatientMs, more)
+    clock.after(impatientMs, startMore)
   }
 
-  function more(): void {
+  function startMore(): void {
     impatient = false
-    for (const one of urgent.splice(0, maxConcurrent)) begin(one)
+    for (const turn of urgent.splice(0, maxConcurrent)) begin(turn)
     next()
   }
 
   function begin({ work }: Turn): void {
     taken++
-    let over = false
+    let isDone = false
     const done = (): void => {
-      if (over) return
-      over = true
+      if (isDone) return
+      isDone = true
       stop()
       taken--
       next()

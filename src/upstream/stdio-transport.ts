@@ -22,7 +22,7 @@ import { inSandbox, SandboxError, type SandboxedProgram, type SandboxSettings } 
 import { childEnvironment, isMissing, isRelative, killTree, parseEnvFile, spawnPlan } from '../programs/spawn.ts'
 import { spawnPiped } from '../programs/spawn-piped.ts'
 import { answeredId } from './answered-id.ts'
-import { lastWords, notMcp } from './error-reasons.ts'
+import { findErrorLine, notMcp } from './error-reasons.ts'
 import { isList, withExactIntegers } from './exact-integers.ts'
 import { createOutputThrottle, type OutputThrottle } from './output-throttle.ts'
 import { downloadEnvironment, isInstalling, mayInstall } from './package-download.ts'
@@ -63,7 +63,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
   let stderr = ''
   let outgoing = ''
   let noise = 0
-  let printed = false
+  let hasLoggedNoise = false
   let firstNoise: string | undefined
   let hasSentMessage = false
   let gone = false
@@ -72,13 +72,13 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
   let exited: Promise<void> = Promise.resolve()
   const mark = options.watchdog.mark()
   let closing = false
-  let swept: Promise<void> | undefined
+  let sweeping: Promise<void> | undefined
 
-  const runs = (): boolean => child?.pid !== undefined && child.exitCode === null && child.signalCode === null
+  const isRunning = (): boolean => child?.pid !== undefined && child.exitCode === null && child.signalCode === null
   /** Descendants that left the group. They can only be found while their parents live. */
-  const below = (): Descendants => (runs() ? descendantsOf(child?.pid as number, platform) : new Map())
+  const findDescendants = (): Descendants => (isRunning() ? descendantsOf(child?.pid as number, platform) : new Map())
 
-  const reap = (): void => endNow(new Map([...below(), ...options.orphans.now(mark)]))
+  const reap = (): void => endNow(new Map([...findDescendants(), ...options.orphans.now(mark)]))
 
   const endNow = (orphans: Descendants): void => {
     if (!child) return
@@ -98,9 +98,9 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
     gone = true
     outgoing = ''
     for (const one of intakes) one.stop()
-    endNow(below())
+    endNow(findDescendants())
     // If we are closing it, the remaining processes get a moment.
-    if (!closing) swept = sweep().catch((error: unknown) => events?.error(error as Error))
+    if (!closing) sweeping = sweep().catch((error: unknown) => events?.error(error as Error))
     options.reapers.delete(reap)
     if (child?.pid !== undefined) options.watchdog.release(child.pid)
     child?.stdin.destroy()
@@ -112,26 +112,26 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
   const maxFrame = options.maxFrameBytes ?? MAX_FRAME
   const maxOpening = Math.min(maxFrame, MAX_OPENING)
   const maxAnswer = Math.min(maxFrame, options.maxAnswerBytes ?? maxFrame)
-  const shortest = Math.min(maxOpening, maxAnswer)
-  const longest = (): number => {
+  const minLimit = Math.min(maxOpening, maxAnswer)
+  const maxBytesNow = (): number => {
     const awaited = hasSentMessage ? events?.awaited() : 'nothing'
     return awaited === 'nothing' ? maxOpening : awaited === 'calls' ? maxAnswer : maxFrame
   }
-  const isOver = (bytes: number): boolean => bytes > shortest && bytes > longest()
+  const isOver = (bytes: number): boolean => bytes > minLimit && bytes > maxBytesNow()
   const frames = createLineReader(isOver, {
     frame(line, parts) {
-      const read = parse(line, parts)
-      if (typeof read === 'string') return events?.oversize(answeredId(line, line), line.length, read)
-      for (const one of read) {
+      const messages = parse(line, parts)
+      if (typeof messages === 'string') return events?.oversize(answeredId(line, line), line.length, messages)
+      for (const message of messages) {
         if (gone) return
-        if (isMessage(one)) {
+        if (isMessage(message)) {
           noise = 0
           hasSentMessage = true
-          events?.message(one)
+          events?.message(message)
           continue
         }
-        if (!printed) events?.error(new Error('it printed a line that is not MCP; Pegboard ignored it'))
-        printed = true
+        if (!hasLoggedNoise) events?.error(new Error('it printed a line that is not MCP; Pegboard ignored it'))
+        hasLoggedNoise = true
         // Output of a program that downloads the server is ignored.
         if (firstNoise === undefined && !isInstalling(line.toString('utf8', 0, MAX_SHOWN))) firstNoise = shownLine(line)
         if (++noise > MAX_NOISE) lost(notMcp(firstNoise ?? shownLine(line)))
@@ -177,13 +177,13 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
   return {
     kind: 'stdio',
     streamPerRequest: false,
-    async open(wired) {
-      events = wired
+    async open(transportEvents) {
+      events = transportEvents
       const fromFile = target.envFile === undefined ? {} : await readEnvFile(options.where, target.envFile)
       const download = mayInstall({ target }) ? downloadEnvironment(options.environment) : {}
       const named = { ...download, ...fromFile, ...target.env, [MARK]: mark }
       const env = childEnvironment(options.environment, named, platform)
-      const cannot = (cause: NodeJS.ErrnoException): PegboardError => {
+      const createStartError = (cause: NodeJS.ErrnoException): PegboardError => {
         const what = isLine(target) ? target.command : path.basename(target.command)
         const reason =
           noFolder(options.where, target.cwd) ??
@@ -201,7 +201,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
       const unsafe = writtenCode(target, platform)
       if (unsafe !== undefined) throw rejectEntry(unsafe)
       if (target.sandbox?.kind !== 'docker' && isMissing(target.command, env, target.cwd, platform))
-        throw cannot(Object.assign(new Error(), { code: 'ENOENT' }))
+        throw createStartError(Object.assign(new Error(), { code: 'ENOENT' }))
       const program = { command: target.command, args: target.args, cwd: target.cwd, env, named: Object.keys(named) }
       const wrapped = target.sandbox === undefined ? program : await sandboxed(target.sandbox, program)
       const plan = spawnPlan(wrapped.command, wrapped.args, wrapped.env, platform)
@@ -218,7 +218,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
           ...(wrapped.cwd === undefined ? {} : { cwd: wrapped.cwd }),
         }) as Child
       } catch (error) {
-        throw cannot(error as NodeJS.ErrnoException)
+        throw createStartError(error as NodeJS.ErrnoException)
       }
       const started = child
       if (started.pid !== undefined) options.watchdog.guard(started.pid)
@@ -228,9 +228,9 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
           resolve()
           const end = (): void => {
             for (const one of intakes) one.finish()
-            const words = lastWords(stderr, hasSentMessage)
-            const detail = words
-              ? `: ${words}`
+            const errorLine = findErrorLine(stderr, hasSentMessage)
+            const detail = errorLine
+              ? `: ${errorLine}`
               : hasSentMessage || firstNoise === undefined
                 ? ''
                 : `; it printed ${firstNoise}`
@@ -238,10 +238,10 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
           }
           // The last output may still be in the pipe.
           const isBehind = (): boolean => intakes.some(({ behind }) => behind)
-          const later = (times: number): unknown =>
-            setTimeout(() => (isBehind() && times > 0 ? later(times - 1) : end()), UNREAD.everyMs).unref()
+          const endWhenRead = (times: number): unknown =>
+            setTimeout(() => (isBehind() && times > 0 ? endWhenRead(times - 1) : end()), UNREAD.everyMs).unref()
           started.stdout.once('close', end)
-          later(UNREAD.times)
+          endWhenRead(UNREAD.times)
         })
         started.once('error', () => resolve())
       })
@@ -260,7 +260,7 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
       for (const stream of [started.stdin, started.stdout, started.stderr]) stream.on('error', () => undefined)
       await new Promise<void>((resolve, reject) => {
         started.once('spawn', resolve)
-        started.once('error', (error) => reject(cannot(error)))
+        started.once('error', (error) => reject(createStartError(error)))
       })
     },
     send(message) {
@@ -275,22 +275,22 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
     async close(graceMs = 500) {
       if (!child || child.pid === undefined) return lost('closed')
       let orphans: Descendants = new Map()
-      if (runs() && !gone) {
+      if (isRunning() && !gone) {
         flush()
-        orphans = below()
+        orphans = findDescendants()
         child.stdin.end()
         if (!hasSentMessage && platform !== 'win32') {
           killTree(child, 'SIGTERM', platform)
           await settlesWithin(exited, Math.max(graceMs, INSTALL_GRACE_MS))
         } else if (!(await settlesWithin(exited, graceMs))) {
-          orphans = new Map([...orphans, ...below()])
+          orphans = new Map([...orphans, ...findDescendants()])
           killTree(child, 'SIGTERM', platform)
           await settlesWithin(exited, graceMs)
         }
       }
       closing = true
       lost('closed')
-      if (swept) await swept
+      if (sweeping) await sweeping
       else orphans = new Map([...orphans, ...(await options.orphans.of(mark))])
       if (endDescendants(orphans, 'SIGTERM', platform)) {
         await settlesWithin(new Promise(() => undefined), Math.min(graceMs, STRAY_MS))
@@ -339,8 +339,8 @@ async function withoutOwnFiles(settings: SandboxSettings, where: string): Promis
       where,
     )
   const { secret, fixed } = await find(settings.write)
-  const [open] = [...secret, ...fixed]
-  if (open !== undefined) throw new SandboxError(`"write" contains ${open}, which Pegboard runs or trusts`)
+  const [ownFile] = [...secret, ...fixed]
+  if (ownFile !== undefined) throw new SandboxError(`"write" contains ${ownFile}, which Pegboard runs or trusts`)
   return { ...settings, hidden: [...new Set([...settings.hidden, ...(await find(settings.read)).secret])] }
 }
 

@@ -26,7 +26,7 @@ export interface TaskRelayOptions {
   ready(signal: AbortSignal, who: RequestOwner): Promise<Connection>
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
   /** Called with each task seen, in the format of the extension. */
-  saw(task: Json): void
+  record(task: Json): void
 }
 
 /** How long questions of a task are kept for a client that does not collect them, and for how many tasks. */
@@ -57,12 +57,17 @@ interface QuestionLog {
  * Handles requests about tasks of a server of either era, in the format of the extension. `tasks/result`, which the
  * extension does not have, waits for the result and asks the client the task's questions.
  */
-export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions): Readonly<Record<string, Answer>> {
+export function createTaskRelay({
+  clock,
+  ready,
+  request,
+  record: saw,
+}: TaskRelayOptions): Readonly<Record<string, Answer>> {
   const watched = new Map<string, Watch>()
   const counted = new Map<string, QuestionLog>()
 
   /** The oldest tasks are forgotten. */
-  function askedBy(taskId: string, { principal = '' }: Pick<Relay, 'principal'>): QuestionLog {
+  function questionLogOf(taskId: string, { principal = '' }: Pick<Relay, 'principal'>): QuestionLog {
     const key = JSON.stringify([principal, taskId])
     return setNewest(counted, key, counted.get(key) ?? { digests: new Set(), questions: 0 }, MAX_COUNTED)
   }
@@ -84,27 +89,27 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
 
   async function get(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
     if ((await eraOf(signal, relay)) === 'modern') {
-      const task = await request('tasks/get', params, takingTasks(relay), signal)
+      const task = await request('tasks/get', params, withTaskSupport(relay), signal)
       saw(task)
       const { result, inputRequests } = task
-      if (isRecord(inputRequests)) countQuestions(askedBy(String(params['taskId']), relay), inputRequests)
+      if (isRecord(inputRequests)) countQuestions(questionLogOf(String(params['taskId']), relay), inputRequests)
       return isRecord(result) ? { ...task, result: removeTaskId(result) } : task
     }
     const { taskId } = params
     const task = toModernTask(await request('tasks/get', { taskId }, relay, signal))
     saw(task)
-    return acceptsTasks(relay.clientCapabilities) ? await detailed(task, relay, signal) : task
+    return acceptsTasks(relay.clientCapabilities) ? await addDetails(task, relay, signal) : task
   }
 
   /** Adds what the extension reports with a task and the older revision only during another request. */
-  async function detailed(task: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
+  async function addDetails(task: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
     const taskId = String(task['taskId'])
     const { status } = task
     if (status === 'completed' || status === 'failed') return await ended(task, relay, signal)
     if (status !== 'input_required' && !watched.has(taskId)) return task
     const watch = watched.get(taskId) ?? begin(taskId, relay)
     if (!watch) return task
-    keep(taskId, watch)
+    restartExpiry(taskId, watch)
     if (status === 'input_required' && watch.questions.size === 0)
       await new Promise<void>((resolve) => {
         const stop = clock.after(ARRIVES_MS, resolve)
@@ -132,7 +137,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
 
   /** Waits for the result, during which the server sends its questions. */
   function begin(taskId: string, { clientCapabilities, principal: who = '', session }: Relay): Watch | undefined {
-    if (watched.size >= MAX_WATCHED && !madeRoom(who)) return undefined
+    if (watched.size >= MAX_WATCHED && !makeRoom(who)) return undefined
     const watch: Watch = {
       who,
       questions: new Map(),
@@ -151,28 +156,31 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       request: (method, params, signal) =>
         new Promise((resolve, reject) => {
           const key = `${method.split('/', 1)[0]}-${++questionCount}`
-          const before = askedBy(taskId, relay)
-          if (isQuestion({ method })) before.questions = addQuestions(before.questions, 1)
+          const questionLog = questionLogOf(taskId, relay)
+          if (isQuestion({ method })) questionLog.questions = addQuestions(questionLog.questions, 1)
           signal?.addEventListener('abort', () => watch.questions.delete(key) && reject(signal.reason), { once: true })
           watch.abort.signal.addEventListener('abort', () => reject(watch.abort.signal.reason), { once: true })
           watch.questions.set(key, { ask: toModernServerRequest(method, params), resolve })
           watch.changed()
         }),
     }
-    const over = (): void => {
+    const onEnd = (): void => {
       watch.cancelExpiry()
       watch.changed()
       if (watched.get(taskId) === watch) watched.delete(taskId)
     }
     // The next request for the task gets the result.
-    request('tasks/result', { taskId }, relay, watch.abort.signal).then(over, over)
+    request('tasks/result', { taskId }, relay, watch.abort.signal).then(onEnd, onEnd)
     return watch
   }
 
-  /** Removes the latest entry of the principal with the most entries, if there are too many. */
-  function madeRoom(who: string): boolean {
+  /**
+   * Removes the latest entry of the principal with the most entries.
+   * @returns false if no other principal has clearly more entries than this one
+   */
+  function makeRoom(who: string): boolean {
     const counts = new Map<string, number>()
-    for (const one of watched.values()) counts.set(one.who, (counts.get(one.who) ?? 0) + 1)
+    for (const watch of watched.values()) counts.set(watch.who, (counts.get(watch.who) ?? 0) + 1)
     const [most, count] = [...counts].reduce((one, other) => (other[1] > one[1] ? other : one), ['', 0])
     if (most === who || count <= (counts.get(who) ?? 0) + 1) return false
     const [latest] = [...watched].findLast((one) => one[1].who === most) ?? []
@@ -180,7 +188,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
     return true
   }
 
-  function keep(taskId: string, watch: Watch): void {
+  function restartExpiry(taskId: string, watch: Watch): void {
     watch.cancelExpiry()
     watch.cancelExpiry = clock.after(KEPT_MS, () => end(taskId))
   }
@@ -194,7 +202,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
 
   async function update(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
     if ((await eraOf(signal, relay)) === 'modern')
-      return await request('tasks/update', params, takingTasks(relay), signal)
+      return await request('tasks/update', params, withTaskSupport(relay), signal)
     const { taskId, inputResponses = relay.inputResponses } = params
     // Answered as for an unknown task, because the question may have been cancelled.
     const watch = watched.get(String(taskId))
@@ -209,7 +217,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
   async function cancel(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
     const { taskId } = params
     if ((await eraOf(signal, relay)) === 'modern') {
-      const answer = await request('tasks/cancel', params, takingTasks(relay), signal)
+      const answer = await request('tasks/cancel', params, withTaskSupport(relay), signal)
       saw({ taskId, status: 'cancelled' })
       return answer
     }
@@ -247,10 +255,10 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
       const fresh = Object.entries(asRecord(inputRequests)).filter(([key]) => !answered.has(key))
       if (fresh.length > 0) {
         count = addInputRound(count, Object.fromEntries(fresh))
-        const answers = await Promise.all(fresh.map(async ([key, ask]) => [key, await put(ask, relay, signal)]))
+        const answers = await Promise.all(fresh.map(async ([key, ask]) => [key, await askClient(ask, relay, signal)]))
         for (const [key] of fresh) answered.add(key)
         const inputResponses = Object.fromEntries(answers)
-        await request('tasks/update', { taskId, inputResponses }, takingTasks(relay), signal)
+        await request('tasks/update', { taskId, inputResponses }, withTaskSupport(relay), signal)
       } else await pause(typeof pollIntervalMs === 'number' ? pollIntervalMs : POLL.usual, signal)
     }
   }
@@ -265,7 +273,7 @@ export function createTaskRelay({ clock, ready, request, saw }: TaskRelayOptions
 }
 
 /** Sends a question of the newer revision to a client as a request. */
-async function put(ask: unknown, relay: Relay, signal: AbortSignal): Promise<unknown> {
+async function askClient(ask: unknown, relay: Relay, signal: AbortSignal): Promise<unknown> {
   const { method, params } = asRecord(ask)
   if (typeof method !== 'string') throw new ProtocolFailure(-32603, 'The task sent an unknown request')
   if (!relay.request || !supportsServerRequest(relay.clientCapabilities, method, params))
@@ -282,7 +290,7 @@ function failureOf({ status, error, statusMessage }: Json): ProtocolFailure {
 }
 
 /** A client of the older revision supports tasks if it requests one; then Pegboard acts as the extension requires. */
-export const takingTasks = (relay: Relay): Relay => {
+export const withTaskSupport = (relay: Relay): Relay => {
   if (acceptsTasks(relay.clientCapabilities)) return relay
   const { extensions } = relay.clientCapabilities
   return {

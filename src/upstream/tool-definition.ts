@@ -66,35 +66,35 @@ export function readDefinition(raw: unknown): ToolRecord | string {
   if (!isRecord(raw)) return 'a tool that is not an object'
   const { name, annotations, inputSchema, outputSchema } = raw
   if (typeof name !== 'string' || name.trim() === '') return 'a tool whose name is not a string'
-  const shown = JSON.stringify(name.slice(0, 60))
-  if (name.length > MAX_NAME) return `${shown}: its name has ${name.length} characters`
+  const quotedName = JSON.stringify(name.slice(0, 60))
+  if (name.length > MAX_NAME) return `${quotedName}: its name has ${name.length} characters`
   // Schemas may be nested one level deeper.
   if (Object.keys(raw).some((key) => !SCHEMAS.has(key) && deeperThan(raw[key], ENTRY.depth - 1)))
-    return `${shown}: it is more than ${ENTRY.depth} deep`
-  if (inputSchema !== undefined && !isRecord(inputSchema)) return `${shown}: its inputSchema is not an object`
+    return `${quotedName}: it is more than ${ENTRY.depth} deep`
+  if (inputSchema !== undefined && !isRecord(inputSchema)) return `${quotedName}: its inputSchema is not an object`
   const dialect = inputSchema && dialectFault(inputSchema)
-  if (dialect) return `${shown}: its inputSchema ${dialect}`
+  if (dialect) return `${quotedName}: its inputSchema ${dialect}`
   const unreadable = inputSchema && objectFault(inputSchema)
-  if (unreadable) return `${shown}: its inputSchema ${unreadable}`
+  if (unreadable) return `${quotedName}: its inputSchema ${unreadable}`
   const schemas = [inputSchema, outputSchema, annotations].filter((schema) => schema !== undefined)
   for (const schema of schemas) {
     const fault = shapeFault(schema)
-    if (fault) return `${shown}: ${fault}`
+    if (fault) return `${quotedName}: ${fault}`
   }
   const text = JSON.stringify(raw)
   // Most schemas are small and have no references, which their text shows.
   for (const schema of text.length > SCHEMA.bytes || text.includes('"$ref"') ? schemas : []) {
     const fault = sizeFault(schema)
-    if (fault) return `${shown}: ${fault}`
+    if (fault) return `${quotedName}: ${fault}`
   }
-  if (text.length > MAX_DEFINITION) return `${shown}: its definition has ${text.length} bytes`
-  const notes = isRecord(annotations) ? annotations : undefined
+  if (text.length > MAX_DEFINITION) return `${quotedName}: its definition has ${text.length} bytes`
+  const annotationRecord = isRecord(annotations) ? annotations : undefined
   const hash = fingerprint(raw)
   const byName = effectByName(name)
   return {
     name,
-    effect: guessEffect(name, notes, false, byName),
-    claimed: guessEffect(name, notes, true, byName),
+    effect: guessEffect(name, annotationRecord, false, byName),
+    claimed: guessEffect(name, annotationRecord, true, byName),
     listed: listedCharacters(definitionOf(name, raw), text),
     mirrors: text.includes(MIRROR) && inputSchema !== undefined && JSON.stringify(inputSchema).includes(MIRROR),
     text,
@@ -128,9 +128,9 @@ export function listUnenforced(raw: Json, text: string): readonly string[] {
 const UNSUPPORTED = /\\[1-9]|\\k<|\(\?(?:[=!]|<[=!])/
 
 function hasUnsupportedPattern(schema: unknown): boolean {
-  const open: unknown[] = [schema]
-  while (open.length > 0) {
-    const node = open.pop()
+  const pending: unknown[] = [schema]
+  while (pending.length > 0) {
+    const node = pending.pop()
     if (typeof node !== 'object' || node === null) continue
     for (const [key, value] of Object.entries(node)) {
       const patterns =
@@ -140,14 +140,14 @@ function hasUnsupportedPattern(schema: unknown): boolean {
             ? Object.keys(value)
             : []
       if (patterns.some((one) => UNSUPPORTED.test(one.replaceAll('\\\\', '')) || !isRegexPattern(one))) return true
-      open.push(value)
+      pending.push(value)
     }
   }
   return false
 }
 
-function listedCharacters(shown: Definition, text: string): number | undefined {
-  const { title, untitled, description, input, output, extra } = shown
+function listedCharacters(definition: Definition, text: string): number | undefined {
+  const { title, untitled, description, input, output, extra } = definition
   // Pegboard then writes a description that names the server.
   if (description === '') return undefined
   const items = text.includes('"array"') ? ITEMS.length * (listsWithoutItems(input) + listsWithoutItems(output)) : 0
@@ -155,7 +155,7 @@ function listedCharacters(shown: Definition, text: string): number | undefined {
     JSON.stringify({
       name: '',
       ...(untitled ? {} : { title }),
-      description: listedDescription(shown),
+      description: listedDescription(definition),
       inputSchema: input,
       ...(output ? { outputSchema: output } : {}),
       ...extra,
@@ -186,12 +186,12 @@ function definitionOf(name: string, sent: Json): Definition {
   const extra = withoutUnlistable(rest)
   const annotations = isRecord(extra['annotations']) ? extra['annotations'] : undefined
   const annotated = typeof annotations?.['title'] === 'string' ? toPrintable(annotations['title']) : undefined
-  const own = typeof title === 'string' ? toPrintable(title.slice(0, MAX_NAME)) : ''
+  const ownTitle = typeof title === 'string' ? toPrintable(title.slice(0, MAX_NAME)) : ''
   const fullText = typeof description === 'string' ? toPrintable(description) : ''
   const isLong = fullText.length > MAX_DESCRIPTION
   return {
-    title: own || annotated?.slice(0, MAX_NAME) || titleOf(name),
-    untitled: own === '',
+    title: ownTitle || annotated?.slice(0, MAX_NAME) || titleOf(name),
+    untitled: ownTitle === '',
     description: isLong ? truncate(fullText, MAX_DESCRIPTION) : fullText,
     fullDescription: isLong ? fullText : undefined,
     input: isRecord(inputSchema) ? wellFormed(inputSchema) : { type: 'object', properties: {} },
@@ -204,9 +204,9 @@ function definitionOf(name: string, sent: Json): Definition {
 }
 
 function outputOf(schema: unknown): JsonSchema | undefined {
-  const own = isRecord(schema) && dialectFault(schema) === undefined ? inKnownDialect(schema) : undefined
-  const fit = own && toCompilable(own)
-  return fit && wellFormed(fit)
+  const knownSchema = isRecord(schema) && dialectFault(schema) === undefined ? inKnownDialect(schema) : undefined
+  const compilable = knownSchema && toCompilable(knownSchema)
+  return compilable && wellFormed(compilable)
 }
 
 function readText(text: string): Record<string, unknown> {

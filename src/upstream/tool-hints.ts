@@ -68,10 +68,10 @@ const isDefault = (annotations: Json): boolean =>
 
 export function effectByName(name: string): Effect {
   // Splits finer than for display, so that neither capitals nor digits hide a verb: `getDELETEUser`, `list_wipe2`.
-  const cut = ASCII.test(name)
+  const separated = ASCII.test(name)
     ? name.replaceAll(/([A-Z])([A-Z][a-z])/g, '$1 $2')
     : name.replaceAll(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
-  const words = wordsOf(cut.replaceAll(/\d+/g, ' '))
+  const words = wordsOf(separated.replaceAll(/\d+/g, ' '))
   if (words.some((word) => DESTRUCTIVE.has(word))) return 'destructive'
   const hasNouns = (words[0] === 'get' || words[0] === 'list') && !words.some((word) => JOINS.has(word))
   const writes = words.some((word) => WRITES.has(word) && !(hasNouns && NOUNS.has(word)))

@@ -46,9 +46,9 @@ export function unpinnedPackage({ target }: ServerSettings): string | undefined 
 }
 
 function packageIn(words: readonly string[]): string | undefined {
-  const named = words.findIndex((word) => NAMING.has(word))
-  if (named !== -1) return words[named + 1]
-  const joined = words.find((word) => /^--(?:package|from|spec)=/.test(word))
-  if (joined !== undefined) return joined.slice(joined.indexOf('=') + 1)
+  const optionIndex = words.findIndex((word) => NAMING.has(word))
+  if (optionIndex !== -1) return words[optionIndex + 1]
+  const option = words.find((word) => /^--(?:package|from|spec)=/.test(word))
+  if (option !== undefined) return option.slice(option.indexOf('=') + 1)
   return words.find((word, at) => !word.startsWith('-') && !WITH_VALUE.has(words[at - 1] ?? ''))
 }

@@ -376,9 +376,9 @@ function entryOf(where: string, raw: unknown): Entry {
     const shape: Readonly<Record<string, z.ZodType>> = serverSchema.shape
     const entry: Record<string, unknown> = {}
     const isGood = Object.entries(raw).every(([key, value]) => {
-      const read = Object.hasOwn(shape, key) ? shape[key]?.safeParse(value, QUICK) : { success: true, data: value }
-      entry[key] = read?.data
-      return read?.success
+      const parsed = Object.hasOwn(shape, key) ? shape[key]?.safeParse(value, QUICK) : { success: true, data: value }
+      entry[key] = parsed?.data
+      return parsed?.success
     })
     if (isGood) return entry as Entry
   }
@@ -441,20 +441,20 @@ const KINDS: Readonly<Record<string, 'stdio' | 'http' | 'sse'>> = {
 /** What an incomplete entry lacks, and the key that may have been meant. */
 function describeMissing(entry: Entry): string {
   if (entry.url !== undefined) return `is of type "${entry.type ?? entry.transport}" and names no command`
-  const meant = Object.keys(entry).flatMap((key) =>
+  const misspellings = Object.keys(entry).flatMap((key) =>
     key in serverSchema.shape
       ? []
       : findNearest(key, ['command', 'url'], 2, 1).map((nearest) => [key, nearest] as const),
   )
-  const [key, nearest] = meant[0] ?? []
+  const [key, nearest] = misspellings[0] ?? []
   return `names neither a command nor a url${key === undefined ? '' : `; "${key}" is probably a misspelling of "${nearest}"`}`
 }
 
 function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget | HttpTarget {
-  const named = PROVIDED.some((one) => one === entry.type) ? entry.transport : (entry.type ?? entry.transport)
-  const kind = named === undefined ? undefined : KINDS[named.toLowerCase().replaceAll(/[-_ ]/g, '')]
-  if (named !== undefined && kind === undefined)
-    warnings.push(`${where}.type "${named}" is not known; stdio, http and sse are.`)
+  const transportName = PROVIDED.some((one) => one === entry.type) ? entry.transport : (entry.type ?? entry.transport)
+  const kind = transportName === undefined ? undefined : KINDS[transportName.toLowerCase().replaceAll(/[-_ ]/g, '')]
+  if (transportName !== undefined && kind === undefined)
+    warnings.push(`${where}.type "${transportName}" is not known; stdio, http and sse are.`)
   const url = entry.url ?? entry.serverUrl ?? entry.httpUrl
   if (entry.command !== undefined && (kind === 'stdio' || url === undefined || kind === undefined)) {
     if (url !== undefined) warnings.push(`${where} has a command and a url; the command is used.`)
@@ -481,9 +481,9 @@ function targetOf(where: string, entry: Entry, warnings: string[]): StdioTarget 
 
 /** Its home folder depends on the state folder, which is added later. */
 function sandboxOf({ sandbox }: Entry): Pick<StdioTarget, 'sandbox'> {
-  const given = typeof sandbox === 'string' ? { kind: sandbox, network: true, read: [], write: [] } : sandbox
-  if (given === undefined || given.kind === 'none') return {}
-  const { kind, network, read, write, image } = given
+  const settings = typeof sandbox === 'string' ? { kind: sandbox, network: true, read: [], write: [] } : sandbox
+  if (settings === undefined || settings.kind === 'none') return {}
+  const { kind, network, read, write, image } = settings
   return { sandbox: { kind, network, read, write, hidden: [], home: '', ...omitUndefined({ image }) } }
 }
 

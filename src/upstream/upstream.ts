@@ -12,7 +12,7 @@ import type { Capacity, Relay, RequestOwner } from '../core/tool.ts'
 import { withCallSlot } from './call-slots.ts'
 import { createPublisher, namesOf, type OwnerStatus, type PublisherOptions } from './catalog-publisher.ts'
 import type { Connection, ServerSelf } from './connection.ts'
-import { withoutTheirWords } from './error-reasons.ts'
+import { withoutServerText } from './error-reasons.ts'
 import { createFirstConnection } from './first-connection.ts'
 import { createCredentials } from './http-credentials.ts'
 import { createIdleTimer } from './idle-timer.ts'
@@ -72,7 +72,7 @@ export interface Upstream {
    * Waits for the first connection, for a call.
    * @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED
    */
-  meet(signal?: AbortSignal): Promise<void>
+  waitForConnection(signal?: AbortSignal): Promise<void>
   /** Reads all lists again, connecting if necessary. @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN */
   refresh(): Promise<void>
   /** Ids of the Pegboards that its tools come through. */
@@ -109,10 +109,15 @@ const PING_MS = 5_000
 const REST_MS = 2_000
 
 /** @internal */
-export function createUpstream(id: string, module: string, given: ServerSettings, shared: UpstreamShared): Upstream {
+export function createUpstream(
+  id: string,
+  module: string,
+  initialSettings: ServerSettings,
+  shared: UpstreamShared,
+): Upstream {
   const { catalog, clock, hooks, manifests } = shared
   const log = shared.log.scoped(module)
-  let settings = given
+  let settings = initialSettings
   const timeoutMs = (): number => settings.timeoutMs ?? shared.callTimeoutMs
   const limitOf = (method: string): number => (method === 'tasks/result' ? TASK_MS : timeoutMs())
   const key = manifestKey(settings)
@@ -121,25 +126,25 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   let state: OwnerState = 'configured'
   let reason: string | undefined
   let detail: string | undefined
-  let self: ServerSelf | undefined
-  // On first use, because a start needs it for no server.
-  const checkStateful = (): boolean => isStateful(settings, self?.name)
+  let serverSelf: ServerSelf | undefined
+  // Computed on first use, because a start does not need it.
+  const checkStateful = (): boolean => isStateful(settings, serverSelf?.name)
   let stateful = once(checkStateful)
   let capabilities: Json = {}
   let gateways: readonly string[] = []
   let startMs: number | undefined
-  let described = ''
+  let lastDescription = ''
   let listing: Listing = emptyListing
 
   // If each principal logs in, a list is valid only for the login it came from, unless the server says otherwise.
-  let listIsPrivate = given.auth?.perPrincipal === true
+  let listIsPrivate = initialSettings.auth?.perPrincipal === true
   const loggedIn = (): void => {
     catalog.touch()
     if (link.live) become('ready')
     else if (state === 'failing') link.later(0)
   }
-  const principals = given.auth?.perPrincipal
-    ? createPrincipalLogins(id, given, shared, log, (isOtherFirst) => {
+  const principals = initialSettings.auth?.perPrincipal
+    ? createPrincipalLogins(id, initialSettings, shared, log, (isOtherFirst) => {
         if (listIsPrivate && link.live) privateLists?.keep(principals?.known ?? [])
         if (isOtherFirst) {
           link.rest(REST_MS)
@@ -155,9 +160,9 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       log,
       read: (principal) =>
         instances.using({ principal }, async (via) => {
-          const before = via.live
+          const wasConnected = via.live
           const connection = await via.ready()
-          if (!before) return undefined
+          if (!wasConnected) return undefined
           const pages: Json[] = []
           const { tools } = await readListing(connection, new Set(['tools']), emptyListing, warn, (page) =>
             pages.push(page),
@@ -196,7 +201,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       // Its owner may no longer be in the catalog.
       if (state === 'stopped') return
       startMs = clock.now() - beganAt
-      show(read, connection)
+      publishListing(read, connection)
       idle.begin()
       endpoints.restore('', connection)
       refresh.resume()
@@ -213,19 +218,19 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     notification: (method, params, attributed) => onNotification(method, params, attributed),
     isSilent,
-    relearnt: keep,
+    eraChanged: keep,
   })
   const firstConnection = createFirstConnection({
     clock,
     startQueue: shared.startQueue,
     link,
     isNew: () => state === 'configured',
-    stays: () => settings.start === 'background',
+    staysConnected: () => settings.start === 'background',
   })
   const openTasks = createOpenTasks(clock)
   const idle = createIdleTimer(clock, {
     limitMs: () => (settings.start === 'lazy' ? settings.idleStopMs : 0),
-    busy: () => endpoints.follows('') || refresh.busy || openTasks.any(),
+    busy: () => endpoints.follows('') || refresh.busy || openTasks.mayRun(),
     idle() {
       log.info('stopped, because it is unused')
       link.rest(REST_MS)
@@ -248,7 +253,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     kind,
     isSilent,
     mayShare: () => settings.instance === undefined && !principals && !stateful(),
-    mainIsOf: () => (principals ? principals.first && nameOfPrincipal(principals.first) : null),
+    mainOwner: () => (principals ? principals.first && nameOfPrincipal(principals.first) : null),
     credentials: (principal, loggedIn) =>
       principals
         ? createCredentials(id, settings, shared, log, loggedIn, principal)
@@ -267,7 +272,12 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     },
     dropped: (key) => endpoints.dropped(key),
   })
-  const { by, used, request, call } = createServerCalls({
+  const {
+    withConnectionOf: by,
+    whileInUse: used,
+    request,
+    call,
+  } = createServerCalls({
     id,
     module,
     log,
@@ -288,7 +298,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     refused: (why) => become('failing', why),
     refusedTo: (principal) => principals?.refused(principal),
   })
-  const placed: EndpointsHost['placed'] = (method, relay, signal, work) => {
+  const inCallSlot: EndpointsHost['inCallSlot'] = (method, relay, signal, work) => {
     const what = `${method} of ${id}`
     return withCallSlot({ slots: semaphoreOf(capacity), what, relay, signal, timeoutMs: timeoutMs(), clock }, work)
   }
@@ -297,10 +307,10 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   async function askByTask(params: Json, relay: Relay, ask: Ask): Promise<Json> {
     if (principals) return await by({}, (via) => ask(via, params))
     const { taskId } = params
-    const at = instances.ofTask(taskId)
-    if (!at) return await by(relay, (via) => ask(via, params))
-    const answer = await ask(at.link, { ...params, taskId: at.taskId })
-    return at.taskId === taskId || answer['taskId'] !== at.taskId ? answer : { ...answer, taskId }
+    const instanceTask = instances.ofTask(taskId)
+    if (!instanceTask) return await by(relay, (via) => ask(via, params))
+    const answer = await ask(instanceTask.link, { ...params, taskId: instanceTask.taskId })
+    return instanceTask.taskId === taskId || answer['taskId'] !== instanceTask.taskId ? answer : { ...answer, taskId }
   }
   const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
     ready: (signal, who) => by(who, (via) => used(() => via.ready(signal))),
@@ -326,8 +336,8 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     timestamps: shared.timestamps,
     live: (who) => instances.liveOf(who),
     keyOf: (who) => instances.keyOf(who),
-    placed,
-    tasks: createTaskRelay({ clock, saw: openTasks.saw, ...forEndpoints }),
+    inCallSlot: inCallSlot,
+    tasks: createTaskRelay({ clock, record: openTasks.record, ...forEndpoints }),
     hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
     timeoutMs,
     log,
@@ -346,13 +356,13 @@ export function createUpstream(id: string, module: string, given: ServerSettings
 
   function forPublisher(): PublisherOptions {
     const { trust, lostRules } = shared
-    const lists = (names: readonly string[]): void => claims.take(names, endpoints.returnedAt)
-    const host = { catalog, endpoints, log, trust, lostRules, lists, about: () => self?.about }
+    const beforePublish = (names: readonly string[]): void => claims.take(names, endpoints.returnedAt)
+    const host = { catalog, endpoints, log, trust, lostRules, beforePublish, about: () => serverSelf?.about }
     // Spread last: Node 20 creates a hidden class for each property after a spread, again for each server.
-    return { id, module, settings, capacity, available, call, runsAsTask: asTask, ...host }
+    return { id, module, settings, capacity, available, call, runsAsTask: mayRunAsTask, ...host }
   }
 
-  function asTask(record: ToolRecord): boolean {
+  function mayRunAsTask(record: ToolRecord): boolean {
     return !principals && runsAsTask(link.verdict?.era ?? 'legacy', capabilities, record)
   }
 
@@ -365,22 +375,22 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     state = next
     reason = why
     detail = more
-    const now = standing()
-    const text = JSON.stringify(now)
-    if (text === described) return
-    described = text
-    catalog.describe(module, now)
+    const status = ownerStatus()
+    const text = JSON.stringify(status)
+    if (text === lastDescription) return
+    lastDescription = text
+    catalog.describe(module, status)
   }
 
   /** What the catalog says about the server besides its tools. */
-  function standing(): OwnerStatus {
+  function ownerStatus(): OwnerStatus {
     const { nextAttemptAt } = link
     const waits = state === 'known' || state === 'connecting'
     return {
       state,
       ...(reason === undefined
         ? {}
-        : { reason: state !== 'stopped' && isSilent() ? withoutTheirWords(reason) : reason }),
+        : { reason: state !== 'stopped' && isSilent() ? withoutServerText(reason) : reason }),
       ...(reason === undefined || nextAttemptAt === undefined ? {} : { nextAttemptAt }),
       ...(waits && startMs !== undefined ? { startsInMs: startMs } : {}),
     }
@@ -405,7 +415,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
     const pages: Json[] = []
     const reading = readListing(connection, kinds, before, warn, (page) => pages.push(page))
     const read = await reading.catch((error: unknown) => {
-      if (isPegboardError(error) && error.code === 'E_LOOP_DETECTED') leadsBack()
+      if (isPegboardError(error) && error.code === 'E_LOOP_DETECTED') rejectLoop()
       throw error
     })
     if (!principals || !privateLists) return read
@@ -421,41 +431,41 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   /** Its list contains Pegboard's own tools. */
-  function leadsBack(): void {
+  function rejectLoop(): void {
     listing = emptyListing
     gateways = []
-    publisher.publish(listing, standing())
+    publisher.publish(listing, ownerStatus())
     const connection = link.live
     if (connection) link.lost(connection, 'it leads back to this Pegboard')
   }
 
   async function rereadLists(connection: Connection, kinds: ReadonlySet<ListKind>): Promise<void> {
     const read = await readLists(connection, kinds, listing)
-    if (connection === link.live) show(read, connection)
+    if (connection === link.live) publishListing(read, connection)
   }
 
-  function learn(from: Partial<Pick<Connection, 'server' | 'capabilities' | 'gateways'>> = {}): void {
-    self = from.server
+  function setServerInfo(from: Partial<Pick<Connection, 'server' | 'capabilities' | 'gateways'>> = {}): void {
+    serverSelf = from.server
     stateful = once(checkStateful)
     capabilities = from.capabilities ?? {}
     gateways = from.gateways ?? []
   }
 
-  function show(read: FreshListing, connection: Connection): void {
+  function publishListing(read: FreshListing, connection: Connection): void {
     const { definitions, ...next } = read
     listing = next
     state = 'ready'
     reason = undefined
     detail = undefined
-    learn(connection)
-    const now = standing()
-    const text = JSON.stringify(now)
-    if (!publisher.publish(next, now, definitions) && text !== described) catalog.describe(module, now)
-    described = text
+    setServerInfo(connection)
+    const status = ownerStatus()
+    const text = JSON.stringify(status)
+    if (!publisher.publish(next, status, definitions) && text !== lastDescription) catalog.describe(module, status)
+    lastDescription = text
     claims.begun()
     // A list that could not be read proves nothing.
     if (!next.missing && claims.keepOnly(namesOf(next))) catalog.touch()
-    claims.tellDisputed(next.resources.map(({ uri }) => String(uri)))
+    claims.logDisputed(next.resources.map(({ uri }) => String(uri)))
     keep(connection)
   }
 
@@ -479,14 +489,14 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   }
 
   /** The stored manifest is outdated; the server lists its tools again. */
-  function relearn(): void {
-    const begun = listing
+  function discardManifest(): void {
+    const outdatedListing = listing
     // Delayed, because the caller is still reading the tools.
     clock.after(0, () => {
-      if (listing !== begun || state === 'stopped') return
+      if (listing !== outdatedListing || state === 'stopped') return
       log.info('its cached tool list was changed, so Pegboard reads it again')
       listing = emptyListing
-      publisher.publish(listing, standing())
+      publisher.publish(listing, ownerStatus())
       link.later(0)
     })
   }
@@ -509,7 +519,7 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       const { taskId } = params
       const isMain = whose === undefined && typeof taskId === 'string'
       const task = toModernTask(isMain ? { ...params, taskId: instances.nameTask(taskId, link) } : params)
-      openTasks.saw(task)
+      openTasks.record(task)
       hooks.onTask?.(module, task)
     }
   }
@@ -517,31 +527,31 @@ export function createUpstream(id: string, module: string, given: ServerSettings
   return {
     restore: claims.restore,
     start(delayMs, startedTogetherAt) {
-      const manifest = manifests && loadManifest(manifests, key, log, relearn)
+      const manifest = manifests && loadManifest(manifests, key, log, discardManifest)
       link.verdict = manifest?.verdict
       asks = manifest?.asks === true
       startMs = typeof manifest?.startMs === 'number' ? manifest.startMs : undefined
       listing = manifest ?? emptyListing
       claims.begin(startedTogetherAt)
-      learn(manifest)
+      setServerInfo(manifest)
       state = manifest ? 'known' : 'configured'
-      publisher.publish(listing, standing())
+      publisher.publish(listing, ownerStatus())
       if (manifest) claims.begun()
-      claims.tellDisputed(listing.resources.map(({ uri }) => String(uri)))
+      claims.logDisputed(listing.resources.map(({ uri }) => String(uri)))
       if (settings.start === 'eager') link.later(0)
       else if (manifest) {
         if (settings.start === 'background') link.later(delayMs.known)
       } else firstConnection.plan(delayMs.cold)
     },
     begin: firstConnection.begin,
-    meet: firstConnection.meet,
+    waitForConnection: firstConnection.waitForConnection,
     gateways: () => gateways,
     isUnknown: () => (state === 'configured' || state === 'connecting') && publisher.tools === 0,
     async refresh() {
-      const had = link.live
+      const wasConnected = link.live
       await link.ready()
       // A new connection has just read them.
-      if (!had) return
+      if (!wasConnected) return
       await refresh.all()
     },
     async ping(signal) {
@@ -569,20 +579,20 @@ export function createUpstream(id: string, module: string, given: ServerSettings
       stateful = once(checkStateful)
       capacity = capacityOf(settings)
       publisher = createPublisher(forPublisher())
-      publisher.publish(listing, standing())
+      publisher.publish(listing, ownerStatus())
       idle.end()
       if (state === 'ready') idle.resume()
       else if (settings.start !== 'lazy' && state === 'known') link.later(0)
     },
-    reviewed: () => void publisher.publish(listing, standing()),
+    reviewed: () => void publisher.publish(listing, ownerStatus()),
     status: () => ({
       id,
       module,
-      ...standing(),
+      ...ownerStatus(),
       tools: publisher.tools,
       ...(listing.notes?.length && !publisher.isQuarantined ? { notes: listing.notes } : {}),
       transport: link.live?.transport ?? link.verdict?.transport ?? settings.target.kind,
-      ...(self?.version && !publisher.isQuarantined ? { version: self.version } : {}),
+      ...(serverSelf?.version && !publisher.isQuarantined ? { version: serverSelf.version } : {}),
       start: settings.start,
       pending:
         (link.patient && state !== 'ready') ||

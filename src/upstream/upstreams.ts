@@ -66,7 +66,7 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
    * Called for an unknown tool name. Starts an unknown server that the name begins with, and waits for it. Otherwise
    * reads the lists of running servers again, at most once a minute, and of an idle server that the name begins with.
    * @returns whether to look again
-   * @param options.signal nobody waits any more
+   * @param options.signal aborted when nobody waits any more
    * @param options.sees modules that the caller sees; default all
    */
   missed(name: string, options?: { readonly signal?: AbortSignal | undefined; readonly sees?: Sees }): Promise<boolean>
@@ -77,16 +77,16 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   configure(servers: Readonly<Record<string, ServerSettings>>): Promise<void>
 }
 
-/** Number of unknown servers connected at once; a slow one eventually stops counting. */
-const looksAtOnce = (): number => Math.max(4, 2 * availableParallelism())
-const LOOK_TURN_MS = 3_000
+/** Number of unknown servers that connect at once. A server that takes longer than `START_TURN_MS` no longer counts. */
+const maxConcurrentStarts = (): number => Math.max(4, 2 * availableParallelism())
+const START_TURN_MS = 3_000
 /** How long a call waits for other servers to start before its own. */
-const LOOK_PATIENCE_MS = 300
+const START_PATIENCE_MS = 300
 /** Offers are saved after this much quiet, or at the second tick at the latest. */
 const KEEP_QUIET_MS = 500
 const KEEP_LONGEST_MS = 5_000
 /** If a timer is later than this, the machine slept or this process was blocked. */
-const BEAT_MS = 30_000
+const CLOCK_CHECK_MS = 30_000
 const LATE_MS = 15_000
 /** Minimum time between searches for unknown names, and maximum wait of a call. */
 const MISS_EVERY_MS = 60_000
@@ -102,7 +102,7 @@ const GRACE_MS = 700
 
 /** @internal */
 export function createUpstreams(options: UpstreamsOptions): Upstreams {
-  const { servers, delayMs, clock = systemClock, platform = process.platform, ...given } = options
+  const { servers, delayMs, clock = systemClock, platform = process.platform, ...services } = options
   const { environment, log } = options
   const watchdog = createWatchdog({ platform, environment, warn: (message) => log.warn(message) })
   const shared: UpstreamShared = {
@@ -110,7 +110,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     callTimeoutMs: 600_000,
     connectTimeoutMs: 30_000,
     installTimeoutMs: options.connectTimeoutMs ?? 180_000,
-    ...given,
+    ...services,
     ...(options.tokens && { tokens: shareOpen(options.tokens) }),
     clock,
     platform,
@@ -122,18 +122,18 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     watchdog,
     saveLater: createDebouncer(clock, KEEP_QUIET_MS, KEEP_LONGEST_MS),
     startQueue: createStartQueue(clock, {
-      maxConcurrent: looksAtOnce(),
-      longestMs: LOOK_TURN_MS,
-      impatientMs: LOOK_PATIENCE_MS,
+      maxConcurrent: maxConcurrentStarts(),
+      longestMs: START_TURN_MS,
+      impatientMs: START_PATIENCE_MS,
     }),
   }
   const delays = { cold: 0, known: 1_000, ...delayMs }
   let configured = servers
   let running = new Map<string, Running>()
-  const leaving = new Set<Promise<void>>()
-  let cancelBeat = (): void => undefined
-  let looking: Promise<void> | undefined
-  let lookedAt = Number.NEGATIVE_INFINITY
+  const stopping = new Set<Promise<void>>()
+  let cancelClockCheck = (): void => undefined
+  let searching: Promise<void> | undefined
+  let searchedAt = Number.NEGATIVE_INFINITY
   let started = false
   let unlisten: (() => void) | undefined
 
@@ -143,15 +143,15 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
 
   const retire = (upstream: Upstream, why?: string): Promise<void> => {
-    const gone = upstream.stop(GRACE_MS, why).finally(() => leaving.delete(gone))
-    leaving.add(gone)
-    return gone
+    const stopped = upstream.stop(GRACE_MS, why).finally(() => stopping.delete(stopped))
+    stopping.add(stopped)
+    return stopped
   }
 
-  const runningAs = (id: string): Running => {
-    const one = running.get(id)
-    if (!one) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
-    return one
+  const findRunning = (id: string): Running => {
+    const server = running.get(id)
+    if (!server) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
+    return server
   }
 
   function run(): void {
@@ -162,11 +162,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     for (const [id, settings] of Object.entries(configured)) {
       if (!settings.enabled) continue
       const module = modules.get(id) as string
-      const before = running.get(id)
-      const stays = before?.module === module && restartKeyOf(before.settings) === restartKeyOf(settings)
-      const upstream = stays ? before.upstream : createUpstream(id, module, settings, shared)
+      const previous = running.get(id)
+      const stays = previous?.module === module && restartKeyOf(previous.settings) === restartKeyOf(settings)
+      const upstream = stays ? previous.upstream : createUpstream(id, module, settings, shared)
       next.set(id, { upstream, module, settings })
-      if (stays && JSON.stringify(before.settings) !== JSON.stringify(settings)) upstream.apply(settings)
+      if (stays && JSON.stringify(previous.settings) !== JSON.stringify(settings)) upstream.apply(settings)
     }
     const added = [...next].filter(([id, { upstream }]) => running.get(id)?.upstream !== upstream)
     for (const [id, { upstream, module }] of running) {
@@ -180,16 +180,16 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     for (const [, { upstream }] of added) upstream.start(delays, startedTogetherAt)
   }
 
-  function beat(): void {
-    const due = clock.now() + BEAT_MS
-    cancelBeat = clock.after(BEAT_MS, () => {
+  function scheduleClockCheck(): void {
+    const due = clock.now() + CLOCK_CHECK_MS
+    cancelClockCheck = clock.after(CLOCK_CHECK_MS, () => {
       if (clock.now() - due > LATE_MS) for (const { upstream } of running.values()) void upstream.recheck()
-      beat()
+      scheduleClockCheck()
     })
   }
 
   /** Servers that may have an unknown tool: the running ones, and an idle one that the name begins with. */
-  async function lookFor(name: string, sees: Sees): Promise<void> {
+  async function refreshCandidates(name: string, sees: Sees): Promise<void> {
     const candidates = [...running].filter(([id, { upstream, module }]) => {
       if (!sees(module)) return false
       const { state } = upstream.status()
@@ -205,7 +205,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     let best: Upstream | undefined
     let longest = 0
     for (const [id, { upstream, module }] of running) {
-      const length = namedBy(name, [id, module, configured[id]?.prefix ?? id])
+      const length = matchingPrefixLength(name, [id, module, configured[id]?.prefix ?? id])
       if (length <= longest) continue
       if (!upstream.isUnknown() || !sees(module)) continue
       best = upstream
@@ -219,7 +219,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       if (started) return
       started = true
       process.on('exit', reap)
-      beat()
+      scheduleClockCheck()
       unlisten = options.trust?.onChange(() => {
         for (const { upstream } of running.values()) upstream.reviewed()
       })
@@ -234,12 +234,12 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     async stop() {
       if (!started) return
       started = false
-      cancelBeat()
+      cancelClockCheck()
       unlisten?.()
       shared.saveLater.flush()
       for (const { upstream } of running.values()) void retire(upstream)
       running = new Map()
-      await waitAtMost(STOP_MS, Promise.allSettled([...leaving]))
+      await waitAtMost(STOP_MS, Promise.allSettled([...stopping]))
       reap()
       watchdog.stop()
       process.off('exit', reap)
@@ -272,21 +272,21 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         await Promise.all(live.map(({ upstream }) => upstream.refresh()))
         return
       }
-      await runningAs(id).upstream.refresh()
+      await findRunning(id).upstream.refresh()
     },
     async connect(id, signal) {
-      const one = runningAs(id)
-      if (one.upstream.status().state === 'stopped') {
+      const server = findRunning(id)
+      if (server.upstream.status().state === 'stopped') {
         const settings = configured[id] as ServerSettings
-        const upstream = createUpstream(id, one.module, settings, shared)
-        running.set(id, { ...one, upstream })
+        const upstream = createUpstream(id, server.module, settings, shared)
+        running.set(id, { ...server, upstream })
         upstream.restore()
         upstream.start({ cold: 0, known: 0 }, shared.timestamps.next())
       }
-      await runningAs(id).upstream.meet(signal)
+      await findRunning(id).upstream.waitForConnection(signal)
     },
     async disconnect(id) {
-      const { upstream } = runningAs(id)
+      const { upstream } = findRunning(id)
       // When it is connected again, it begins with its saved manifest.
       shared.saveLater.flush()
       if (upstream.status().state !== 'stopped') await retire(upstream, 'it was disconnected')
@@ -295,25 +295,25 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     ended(session) {
       for (const { upstream } of running.values()) upstream.ended(session)
     },
-    ping: async (id, signal) => await runningAs(id).upstream.ping(signal),
+    ping: async (id, signal) => await findRunning(id).upstream.ping(signal),
     async missed(name, { signal, sees = () => true } = {}) {
       const unknownUpstream = findUnknown(name, sees)
       if (unknownUpstream) {
         // Its state tells why it failed.
-        await unknownUpstream.meet(signal).catch(() => undefined)
+        await unknownUpstream.waitForConnection(signal).catch(() => undefined)
         return true
       }
       // Concurrent callers share one search.
-      if (looking) {
-        await looking
+      if (searching) {
+        await searching
         return true
       }
-      if (running.size === 0 || clock.now() - lookedAt < MISS_EVERY_MS) return false
-      lookedAt = clock.now()
-      looking = lookFor(name, sees).finally(() => {
-        looking = undefined
+      if (running.size === 0 || clock.now() - searchedAt < MISS_EVERY_MS) return false
+      searchedAt = clock.now()
+      searching = refreshCandidates(name, sees).finally(() => {
+        searching = undefined
       })
-      await looking
+      await searching
       return true
     },
     async configure(servers) {
@@ -331,10 +331,10 @@ const restartKeyOf = ({ target, auth, allowPrivate, relay, prefix, instance }: S
   JSON.stringify([target, auth, allowPrivate, relay, prefix === '', instance])
 
 /** True if a tool name begins with one of these. */
-export const isNamed = (name: string, names: readonly string[]): boolean => namedBy(name, names) > 0
+export const isNamed = (name: string, names: readonly string[]): boolean => matchingPrefixLength(name, names) > 0
 
 /** Length of the longest of these that the tool name begins with; 0 for none. */
-function namedBy(name: string, names: readonly string[]): number {
+function matchingPrefixLength(name: string, names: readonly string[]): number {
   const lowerName = name.toLowerCase()
   let longest = 0
   for (const one of names) {

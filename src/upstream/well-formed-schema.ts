@@ -2,7 +2,7 @@ import { isRecord } from '../core/is-record.ts'
 import { isRegexPattern } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { LIST_KEYWORDS, SCHEMA_KEYWORDS, SCHEMA_TYPES } from '../core/schema-keywords.ts'
-import { isFlag, isString, isValidPointer, NAMED } from './listable.ts'
+import { isFlag, isString, isValidPointer, SCHEMA_MAPS } from './listable.ts'
 
 type Is = (value: unknown) => boolean
 
@@ -88,16 +88,21 @@ const writeSubschema = (one: unknown): unknown => (one === true ? {} : one === f
 function cleanSchema(schema: JsonSchema, root: JsonSchema): JsonSchema {
   let next: Record<string, unknown> | undefined
   for (const [key, value] of Object.entries(schema)) {
-    const is = KEYWORDS.get(key)
-    const own = key === 'required' && isList(isString, 0)(value) ? unique(value as readonly unknown[]) : value
+    const isValid = KEYWORDS.get(key)
+    const uniqueValue = key === 'required' && isList(isString, 0)(value) ? unique(value as readonly unknown[]) : value
     // `nullable` needs a type beside it; a local reference needs its target.
-    const isLost = (key === 'nullable' && schema['type'] === undefined) || (key === '$ref' && leadsNowhere(root, own))
-    if (isLost || (is && !is(own))) {
+    const isMeaningless =
+      (key === 'nullable' && schema['type'] === undefined) || (key === '$ref' && leadsNowhere(root, uniqueValue))
+    if (isMeaningless || (isValid && !isValid(uniqueValue))) {
       next ??= { ...schema }
       delete next[key]
       continue
     }
-    const cleaned = NAMED.has(key) ? map(own as JsonSchema, root) : ITSELF.has(key) ? cleanPart(own, root) : own
+    const cleaned = SCHEMA_MAPS.has(key)
+      ? cleanMap(uniqueValue as JsonSchema, root)
+      : ITSELF.has(key)
+        ? cleanPart(uniqueValue, root)
+        : uniqueValue
     if (cleaned === value) continue
     next ??= { ...schema }
     next[key] = cleaned
@@ -109,13 +114,13 @@ function cleanSchema(schema: JsonSchema, root: JsonSchema): JsonSchema {
 function cleanPart(value: unknown, root: JsonSchema): unknown {
   if (isRecord(value)) return cleanSchema(value, root)
   if (!Array.isArray(value)) return value
-  const all = value.map((one) => (isRecord(one) ? cleanSchema(one, root) : one))
-  return all.some((one, at) => one !== value[at]) ? all : value
+  const cleaned = value.map((one) => (isRecord(one) ? cleanSchema(one, root) : one))
+  return cleaned.some((one, at) => one !== value[at]) ? cleaned : value
 }
 
-function map(values: JsonSchema, root: JsonSchema): JsonSchema {
-  const all = Object.entries(values).map(([name, one]) => [name, cleanPart(one, root)] as const)
-  return all.some(([name, one]) => one !== values[name]) ? Object.fromEntries(all) : values
+function cleanMap(values: JsonSchema, root: JsonSchema): JsonSchema {
+  const entries = Object.entries(values).map(([name, one]) => [name, cleanPart(one, root)] as const)
+  return entries.some(([name, one]) => one !== values[name]) ? Object.fromEntries(entries) : values
 }
 
 function leadsNowhere(root: JsonSchema, ref: unknown): boolean {

@@ -76,7 +76,7 @@ it.each([
     const tasks = createTaskRelay({
       clock: createManualClock(),
       ready: async () => ({ era: 'modern', capabilities: {} }) as unknown as Connection,
-      saw: () => undefined,
+      record: () => undefined,
       request: async (method) =>
         method === 'tasks/update'
           ? {}

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { lastWords } from '../../src/upstream/error-reasons.ts'
+import { findErrorLine } from '../../src/upstream/error-reasons.ts'
 
 describe('the last output of a server', () => {
   it.each([
@@ -62,6 +62,6 @@ Node.js v20.20.2`,
     ],
     ['Node knows no such option', 'node: bad option: --no-such-flag\n', 'node: bad option: --no-such-flag'],
   ])('%s', (_what, stderr, words) => {
-    expect(lastWords(stderr, false)).toBe(words)
+    expect(findErrorLine(stderr, false)).toBe(words)
   })
 })

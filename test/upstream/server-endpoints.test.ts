@@ -24,7 +24,7 @@ function rig() {
     live: () => undefined,
     keyOf: () => '',
     request,
-    placed: (_method, relay, _signal, work) => work(relay),
+    inCallSlot: (_method, relay, _signal, work) => work(relay),
     tasks: {},
     hasTasks: () => false,
     claims: { since: () => undefined, names: () => [] },

@@ -18,7 +18,7 @@ function rig() {
     clock: createManualClock(),
     ready: async () =>
       ({ era: 'legacy', capabilities: { tasks: { requests: { tools: { call: {} } } } } }) as unknown as Connection,
-    saw: () => undefined,
+    record: () => undefined,
     request(method, params, relay, signal) {
       if (method === 'tasks/get') return Promise.resolve({ taskId: params['taskId'], status: 'input_required' })
       signal.addEventListener('abort', () => ended.push(String(params['taskId'])))
@@ -56,7 +56,7 @@ test.each(['modern', 'legacy'] as const)(
       clock: createManualClock(),
       ready: async () =>
         ({ era, capabilities: { tasks: { requests: { tools: { call: {} } } } } }) as unknown as Connection,
-      saw: () => undefined,
+      record: () => undefined,
       async request(method, params, relay, signal) {
         const { taskId } = params
         if (method === 'tasks/update') return {}

@@ -4,8 +4,8 @@ import type { AuthRequirement } from './token-store.ts'
 /** Reads what a 401 or 403 response says about the required authorization. */
 export async function readChallenge(response: Response): Promise<AuthRequirement> {
   const { extractWWWAuthenticateParams } = await import('@modelcontextprotocol/client')
-  const { resourceMetadataUrl, scope: named } = extractWWWAuthenticateParams(response)
-  return omitUndefined({ scope: scopesIn(named), resourceMetadataUrl: resourceMetadataUrl?.href })
+  const { resourceMetadataUrl, scope: namedScope } = extractWWWAuthenticateParams(response)
+  return omitUndefined({ scope: scopesIn(namedScope), resourceMetadataUrl: resourceMetadataUrl?.href })
 }
 
 /** All scopes, each once; undefined if there are none. */

@@ -35,10 +35,10 @@ export const MAX_ANSWER = 1024 * 1024
 export async function createSite(id: string, settings: ServerSettings, target: HttpTarget): Promise<Site> {
   const auth = settings.auth ?? noAuth
   const url = new URL(target.url)
-  const named = namedRules(settings.where, target, auth.allowPrivate)
-  const [own, others] = await Promise.all([
+  const rulesForNamed = namedRules(settings.where, target, auth.allowPrivate)
+  const [serverClient, namedClient] = await Promise.all([
     createHttpClient(serverRules(settings), MAX_ANSWER, MAX_ANSWER),
-    createHttpClient(named, MAX_ANSWER, MAX_ANSWER),
+    createHttpClient(rulesForNamed, MAX_ANSWER, MAX_ANSWER),
   ])
   let refusal: unknown
   return {
@@ -52,18 +52,18 @@ export async function createSite(id: string, settings: ServerSettings, target: H
       // The body may be read until then.
       const { signal } = abortAfter(init?.signal ?? undefined, REQUEST_MS)
       try {
-        return await (to.origin === url.origin ? own : others).fetch(to, { ...init, signal })
+        return await (to.origin === url.origin ? serverClient : namedClient).fetch(to, { ...init, signal })
       } catch (error) {
         if (isPegboardError(error) && error.code === 'E_SSRF_BLOCKED') refusal = error
         throw error
       }
     },
-    assertNamed(named_) {
-      const to = new URL(named_)
-      if (to.origin !== url.origin) assertReachable(to, named)
+    assertNamed(namedUrl) {
+      const to = new URL(namedUrl)
+      if (to.origin !== url.origin) assertReachable(to, rulesForNamed)
     },
     async close() {
-      await Promise.all([own.close(), others.close()])
+      await Promise.all([serverClient.close(), namedClient.close()])
     },
   }
 }

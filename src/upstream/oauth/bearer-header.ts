@@ -6,7 +6,7 @@ import { omitUndefined } from '../../core/omit-undefined.ts'
 import type { HttpTarget, ServerSettings } from '../upstream-settings.ts'
 import { mergeScopes, namedScopes, readChallenge, scopesIn } from './auth-challenge.ts'
 import { noAuth, withSite } from './auth-site.ts'
-import { clientCredentials, isHeadless, loginCommand, loginWanted, refresh } from './token-refresh.ts'
+import { clientCredentials, createLoginRequired, isHeadless, loginCommand, refresh } from './token-refresh.ts'
 import type { AuthRequirement, Grant, GrantKey, TokenStore } from './token-store.ts'
 
 type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
@@ -59,13 +59,13 @@ export function createBearer(options: BearerOptions): Bearer {
   let refused: { readonly token: string | undefined; readonly until: number } | undefined
   let lastRequirement = ''
   // The last known token; tells a new login from our own refresh.
-  let seen: string | undefined
+  let lastToken: string | undefined
   let loaded = false
 
   const current = (): Promise<Grant | undefined> => {
     grant ??= store.read(key).then(
       (read) => {
-        if (!loaded) seen = read?.tokens?.access_token
+        if (!loaded) lastToken = read?.tokens?.access_token
         loaded = true
         return read
       },
@@ -76,15 +76,15 @@ export function createBearer(options: BearerOptions): Bearer {
     )
     return grant
   }
-  const createLoginError = (): PegboardError => loginWanted(id, options.principal)
+  const createLoginError = (): PegboardError => createLoginRequired(id, options.principal)
 
   const unwatch = store.watch(key, () => {
     grant = undefined
     current()
       .then((now) => {
         const token = now?.tokens?.access_token
-        if (token === undefined || token === seen) return
-        seen = token
+        if (token === undefined || token === lastToken) return
+        lastToken = token
         waiting = undefined
         failed = undefined
         options.loggedIn()
@@ -100,18 +100,18 @@ export function createBearer(options: BearerOptions): Bearer {
         const before = await store.read(key)
         // Another process has refreshed it.
         if (before?.tokens && before.tokens.access_token !== stale && !endsSoon(before)) return before
-        const used = before?.tokens?.refresh_token
-        if (!headless && (used === undefined || isRefused(used))) throw createLoginError()
+        const refreshToken = before?.tokens?.refresh_token
+        if (!headless && (refreshToken === undefined || isRefused(refreshToken))) throw createLoginError()
         try {
           const renewed = await withSite(id, settings, target, (site) =>
             headless ? clientCredentials(site, before, clock) : refresh(site, before ?? {}, clock),
           )
-          seen = renewed.tokens?.access_token
+          lastToken = renewed.tokens?.access_token
           await store.write(key, renewed)
           log.debug('tokens renewed', { expiresAt: renewed.expiresAt })
           return renewed
         } catch (error) {
-          if (needsLogin(error)) refused = { token: used, until: clock.now() + REFUSED_MS }
+          if (needsLogin(error)) refused = { token: refreshToken, until: clock.now() + REFUSED_MS }
           throw error
         }
       })
@@ -144,26 +144,26 @@ export function createBearer(options: BearerOptions): Bearer {
   }
 
   async function token(): Promise<string | undefined> {
-    const now = await current()
-    if (!now?.tokens) return headless ? (await renew(undefined)).tokens?.access_token : undefined
-    if (waiting !== undefined && waiting.token === now.tokens.access_token) {
+    const latest = await current()
+    if (!latest?.tokens) return headless ? (await renew(undefined)).tokens?.access_token : undefined
+    if (waiting !== undefined && waiting.token === latest.tokens.access_token) {
       // It may have been rejected by mistake, so it is tried again later.
       if (clock.now() < waiting.until) throw createLoginError()
       const stepMs = Math.min(waiting.stepMs * 2, 60_000)
       waiting = { ...waiting, until: clock.now() + stepMs, stepMs }
     }
-    if (!endsSoon(now) || !(headless || now.tokens.refresh_token)) return now.tokens.access_token
+    if (!endsSoon(latest) || !(headless || latest.tokens.refresh_token)) return latest.tokens.access_token
     try {
-      return (await renew(now.tokens.access_token)).tokens?.access_token
+      return (await renew(latest.tokens.access_token)).tokens?.access_token
     } catch (error) {
       // An early refresh may fail silently while the old token is valid.
-      if ((now.expiresAt as number) > clock.now()) return now.tokens.access_token
-      if (needsLogin(error)) wait(now.tokens.access_token)
+      if ((latest.expiresAt as number) > clock.now()) return latest.tokens.access_token
+      if (needsLogin(error)) waitForLogin(latest.tokens.access_token)
       throw error
     }
   }
 
-  function wait(refused: string | undefined): void {
+  function waitForLogin(refused: string | undefined): void {
     if (waiting !== undefined && waiting.token === refused) return
     waiting = { token: refused, until: clock.now() + 1_000, stepMs: 1_000 }
   }
@@ -188,20 +188,20 @@ export function createBearer(options: BearerOptions): Bearer {
   }
 
   async function onUnauthorized({ response }: { readonly response: Response }): Promise<void> {
-    const used = usedBy.get(response)
+    const usedToken = usedBy.get(response)
     const challenge = await readChallenge(response)
-    const now = await current()
+    const latest = await current()
     // The token was refreshed, or a login completed, since the request was sent.
-    if (now?.tokens && now.tokens.access_token !== used) return
+    if (latest?.tokens && latest.tokens.access_token !== usedToken) return
     const { resourceMetadataUrl } = challenge
     if (resourceMetadataUrl !== undefined)
       await withSite(id, settings, target, (site) => site.assertNamed(resourceMetadataUrl))
     await remember(challenge)
     try {
-      await renew(used)
+      await renew(usedToken)
     } catch (error) {
       if (!needsLogin(error)) throw error
-      wait(used)
+      waitForLogin(usedToken)
       throw createLoginError()
     }
   }
@@ -231,7 +231,7 @@ export function createBearer(options: BearerOptions): Bearer {
       const { code, data } = error as { code?: unknown; data?: { status?: unknown } }
       // A token that was just refreshed was rejected too.
       if (data?.status !== 401 && code !== 'CLIENT_HTTP_AUTHENTICATION') return undefined
-      wait((await current())?.tokens?.access_token)
+      waitForLogin((await current())?.tokens?.access_token)
       return createLoginError()
     },
     close: unwatch,

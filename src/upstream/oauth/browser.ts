@@ -30,8 +30,8 @@ export function browserCommand(
   platform: string,
   environment: Environment,
 ): readonly [string, ...string[]] {
-  const own = environment['BROWSER']
-  if (own) return [own, url]
+  const configured = environment['BROWSER']
+  if (configured) return [configured, url]
   if (platform === 'darwin') return ['open', url]
   if (platform === 'win32') return ['rundll32', 'url.dll,FileProtocolHandler', url]
   return ['xdg-open', url]

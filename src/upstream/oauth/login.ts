@@ -41,11 +41,11 @@ export async function login(options: LoginOptions): Promise<Grant> {
   const { id, settings, target, store, clock } = options
   const key: GrantKey = { server: id, url: target.url, principal: options.principal }
   return await withSite(id, settings, target, async (site) => {
-    const before = await store.read(key).catch(() => store.readOpen(key))
-    const requirement = await probeServer(site, target.kind, before?.wanted)
+    const stored = await store.read(key).catch(() => store.readOpen(key))
+    const requirement = await probeServer(site, target.kind, stored?.wanted)
     const grant = isHeadless(site.auth)
-      ? await clientCredentials(site, { ...before, wanted: requirement }, clock)
-      : await inBrowser(options, site, before, requirement)
+      ? await clientCredentials(site, { ...stored, wanted: requirement }, clock)
+      : await inBrowser(options, site, stored, requirement)
     await store.exclusively(key, () => store.write(key, grant))
     return grant
   })
@@ -83,8 +83,8 @@ async function inBrowser(
     await redeem(site, flow, params, scope)
     if (!flow.tokens) throw createLoginError(site, new Error('it gave no token'))
     // Ours, because the next login listens on its port.
-    const ours = { redirect_uris: [loopback.redirectUrl] }
-    const clients = flow.client ? { ...before?.clients, [issuer]: { ...flow.client, ...ours } } : before?.clients
+    const redirect = { redirect_uris: [loopback.redirectUrl] }
+    const clients = flow.client ? { ...before?.clients, [issuer]: { ...flow.client, ...redirect } } : before?.clients
     const requestedScope = flow.page?.searchParams.get('scope')
     return withTokens(
       { ...(clients ? { clients } : {}), ...(requestedScope ? { asked: requestedScope } : {}), discovery },
@@ -98,14 +98,15 @@ async function inBrowser(
 
 /** If the server does not name the scope, the requested one was granted. */
 function getGrantedScope({ tokens }: Flow, scope: string | undefined) {
-  const had = tokens as NonNullable<typeof tokens>
-  return had.scope !== undefined || scope === undefined ? had : { ...had, scope }
+  const granted = tokens as NonNullable<typeof tokens>
+  return granted.scope !== undefined || scope === undefined ? granted : { ...granted, scope }
 }
 
 /** Reuses the port of the earlier registration, so that the client need not register again. */
-async function listen({ auth }: Site, issuer: string, before: string | undefined): Promise<Loopback> {
+async function listen({ auth }: Site, issuer: string, earlierRedirect: string | undefined): Promise<Loopback> {
   if (auth.redirectPort !== undefined) return await listenForRedirect(auth.redirectPort, issuer)
-  const port = before !== undefined && URL.canParse(before) ? Number(new URL(before).port) : 0
+  const port =
+    earlierRedirect !== undefined && URL.canParse(earlierRedirect) ? Number(new URL(earlierRedirect).port) : 0
   return await listenForRedirect(port, issuer).catch(() => listenForRedirect(0, issuer))
 }
 
@@ -139,20 +140,21 @@ async function throughBrowser(
   }
   if (!flow.page) throw createLoginError(site, new Error('it has no login page'))
   const url = browserUrl(flow.page)
-  const back = loopback.redirected(state)
+  const redirected = loopback.redirected(state)
   prompt.show(url)
   prompt.open?.(url).catch((error: NodeJS.ErrnoException) => prompt.warn(`the browser was not opened (${error.code})`))
   const { paste } = prompt
-  const read = async (): Promise<URLSearchParams> => redirectOf((await paste?.()) ?? '', state, loopback.redirectUrl)
+  const readPasted = async (): Promise<URLSearchParams> =>
+    redirectOf((await paste?.()) ?? '', state, loopback.redirectUrl)
   const pasted = paste
-    ? read().catch((error: unknown) => {
+    ? readPasted().catch((error: unknown) => {
         // A single mistake is ignored.
         if (!isPegboardError(error) || error.message !== WRONG_ADDRESS) throw error
         prompt.warn(`${error.message} ${error.hint}`)
-        return read()
+        return readPasted()
       })
     : undefined
-  return await withTimeLimit(pasted ? Promise.race([back, pasted]) : back, timeoutMs, signal)
+  return await withTimeLimit(pasted ? Promise.race([redirected, pasted]) : redirected, timeoutMs, signal)
 }
 
 const WRONG_ADDRESS = 'This is not the redirect address of this login.'
@@ -178,11 +180,11 @@ function redirectOf(text: string, state: string, redirectUrl: string): URLSearch
 }
 
 function withTimeLimit<T>(work: Promise<T>, ms: number, signal: AbortSignal): Promise<T> {
-  const late = (): never => {
+  const throwTimeout = (): never => {
     throw new PegboardError('E_AUTH_FAILED', `Nobody logged in within ${Math.round(ms / 1_000)} s.`)
   }
   const cancelled = () => new PegboardError('E_AUTH_FAILED', 'The login was cancelled.')
-  return raceAbort(waitAtMost(ms, work, late), signal, cancelled)
+  return raceAbort(waitAtMost(ms, work, throwTimeout), signal, cancelled)
 }
 
 /** Exchanges the code for tokens after checking that it comes from the right authorization server. */

@@ -5,9 +5,9 @@ import type { Site } from './auth-site.ts'
 import type { AuthRequirement } from './token-store.ts'
 
 /**
- * Connects without a token to find out what authorization a server requires. Undefined if it requires none or does
- * not tell.
+ * Connects without a token to find out what authorization a server requires. Adds what it required earlier.
  * @param before what it required earlier
+ * @returns an empty object if it has never required anything, or did not tell
  * @throws PegboardError E_SSRF_BLOCKED, E_REDIRECT_BLOCKED
  */
 export async function probeServer(

@@ -41,10 +41,10 @@ export const isRefused = (error: unknown): boolean =>
  */
 export async function refresh(site: Site, grant: Grant, clock: Clock): Promise<Grant> {
   const { tokens, discovery } = grant
-  if (!tokens?.refresh_token || !discovery) throw loginWanted(site.id)
+  if (!tokens?.refresh_token || !discovery) throw createLoginRequired(site.id)
   const issuer = issuerOf(discovery)
   const client = configuredClient(site.auth, issuer) ?? grant.clients?.[issuer]
-  if (!client) throw loginWanted(site.id)
+  if (!client) throw createLoginRequired(site.id)
   const { refreshAuthorization } = await import('@modelcontextprotocol/client')
   const authenticate = await clientAuthentication(site.auth)
   try {
@@ -62,7 +62,7 @@ export async function refresh(site: Site, grant: Grant, clock: Clock): Promise<G
     const scope = renewed.scope ?? tokens.scope
     return withTokens(grant, { ...renewed, issuer, ...(scope === undefined ? {} : { scope }) }, clock)
   } catch (error) {
-    throw isRefused(error) ? loginWanted(site.id, undefined, error) : createLoginError(site, error)
+    throw isRefused(error) ? createLoginRequired(site.id, undefined, error) : createLoginError(site, error)
   }
 }
 
@@ -96,5 +96,5 @@ export const loginCommand = (id: string, principal: string | undefined): string 
   `run \`pegboard auth ${quoteWord(id)}${principal === undefined ? '' : ` --principal ${quoteWord(principal)}`}\``
 
 /** The message for a missing login. `list` and `status` show the same words. */
-export const loginWanted = (id: string, principal?: string, cause?: unknown): PegboardError =>
+export const createLoginRequired = (id: string, principal?: string, cause?: unknown): PegboardError =>
   new PegboardError('E_AUTH_REQUIRED', `it requires a login: ${loginCommand(id, principal)}`, { cause })

@@ -101,7 +101,7 @@ export function createTokenStore(
     }
   }
 
-  async function keep(name: string, secrets: Secrets): Promise<Document['keyring']> {
+  async function storeInKeyring(name: string, secrets: Secrets): Promise<Document['keyring']> {
     if (!keyring || (!secrets.tokens && !secrets.clients)) return undefined
     try {
       return { name, pieces: await setPieces(keyring, name, JSON.stringify(secrets)) }
@@ -142,7 +142,7 @@ export function createTokenStore(
       const before = await load(key)
       const { tokens, clients, ...open } = grant
       // A new name each time, so that the file alone decides which secrets are current.
-      const keyringEntry = await keep(`${nameOf(key)}.${randomUUID().slice(0, 8)}`, {
+      const keyringEntry = await storeInKeyring(`${nameOf(key)}.${randomUUID().slice(0, 8)}`, {
         ...(tokens && { tokens }),
         ...(clients && { clients }),
       })
@@ -171,14 +171,14 @@ export function createTokenStore(
     },
     async principals(server, url) {
       const files = await readdir(dir).catch(() => [])
-      const found: Array<{ readonly principal: string; readonly at: number }> = []
+      const logins: Array<{ readonly principal: string; readonly at: number }> = []
       for (const file of files.filter((name) => name.endsWith('.json'))) {
         const document = await parse(join(dir, file))
         const principal = document?.principal
         if (principal === undefined || !(document?.tokens ?? document?.keyring)) continue
-        if (file === `${nameOf({ server, url, principal })}.json`) found.push({ principal, at: document?.since ?? 0 })
+        if (file === `${nameOf({ server, url, principal })}.json`) logins.push({ principal, at: document?.since ?? 0 })
       }
-      return found.sort((a, b) => a.at - b.at).map(({ principal }) => principal)
+      return logins.sort((a, b) => a.at - b.at).map(({ principal }) => principal)
     },
     watch(key, changed) {
       const file = key && `${nameOf(key)}.json`
