@@ -27,7 +27,7 @@ const MAX_NAMED_FILES = 5
 export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
   const { view, whileLoading, pendingFiles, serversRead, upstreams } = options
   const resolve = (name: string, caller: Caller) => view(caller).resolve(name)
-  return async (name, { caller, abort, signal, outerSignal: within }) => {
+  return async (name, { caller, abort, signal, outerSignal }) => {
     const loading = whileLoading()
     if (loading) {
       await loading
@@ -46,7 +46,7 @@ export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
       if (resolve(name, caller).kind !== 'unknown') return true
     }
     return upstreams.missed(name, {
-      signal: abort?.signal ?? signal ?? within,
+      signal: abort?.signal ?? signal ?? outerSignal,
       sees: (owner) => view(caller).policy.allowsOwner(owner, caller),
     })
   }

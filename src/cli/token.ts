@@ -63,7 +63,7 @@ async function create({ args, io, config, tokens, name }: TokenCommand): Promise
   const lasts = readOption(args, 'expires')
   if ((await tokens.list()).some((one) => one.name === name && !isExpired(one, now)))
     throw new UsageError(`a token "${name}" exists already; revoke it with pegboard token revoke ${name}`)
-  const { token, stored: kept } = createToken({
+  const { token, stored } = createToken({
     name,
     principal,
     ...(readOption(args, 'profile') === undefined ? {} : { profile: profileFor(args, config) }),
@@ -72,13 +72,13 @@ async function create({ args, io, config, tokens, name }: TokenCommand): Promise
     createdAt: now,
     ...(lasts === undefined ? {} : { expiresAt: now + durationOf(lasts) }),
   })
-  await tokens.add(kept)
+  await tokens.add(stored)
   for (const warning of await findMistakes(args, io, { tools, effect })) writeWarning(io, warning)
-  if (args.values['json'] === true) writeJson(io, { token, ...toJson(kept, now) })
+  if (args.values['json'] === true) writeJson(io, { token, ...toJson(stored, now) })
   else {
     io.stdout(`${token}\n`)
     io.stderr(
-      `Pegboard shows this token only once. Its name is ${name}${describeLimits(kept)}. To revoke it, run pegboard token revoke ${name}.\n`,
+      `Pegboard shows this token only once. Its name is ${name}${describeLimits(stored)}. To revoke it, run pegboard token revoke ${name}.\n`,
     )
   }
   return 0

@@ -131,10 +131,10 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
   }
 
   /** True if the shared question covers this call. Each call can use an answer once. */
-  function takeJointAnswer({ remaining: left }: JointApproval, call: PendingCall): boolean {
+  function takeJointAnswer({ remaining }: JointApproval, call: PendingCall): boolean {
     const key = keyOf(call)
-    const count = left.get(key) ?? 0
-    left.set(key, count - 1)
+    const count = remaining.get(key) ?? 0
+    remaining.set(key, count - 1)
     return count > 0
   }
 
@@ -211,7 +211,7 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
       return {
         count: callsToApprove.length,
         messages: once(() => createConfirmation(callsToApprove, hide)),
-        remaining: remaining,
+        remaining,
       }
     },
     keepApproval(call) {

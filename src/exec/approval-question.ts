@@ -49,11 +49,11 @@ export function createConfirmation(
   })
 }
 
-function describeCall({ tool, input, rule: asking }: ApprovalRequest, hide: (text: string) => string): string {
+function describeCall({ tool, input, rule }: ApprovalRequest, hide: (text: string) => string): string {
   const owner = tool.origin === 'upstream' ? `of the server ${shortOf(tool.module)}` : `of the module ${tool.module}`
   return [
     `It is a tool ${toPrintable(owner)} and ${EFFECTS[tool.effect]}.`,
-    ...(asking.reason === undefined ? [] : [`Why you are asked: ${visibleText(asking.reason)}`]),
+    ...(rule.reason === undefined ? [] : [`Why you are asked: ${visibleText(rule.reason)}`]),
     `Arguments: ${hide(visibleJson(input))}`,
   ].join('\n')
 }

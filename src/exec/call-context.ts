@@ -157,7 +157,7 @@ export function createCallContexts(host: ContextHost): CallContexts {
       const moduleContext = tool.readOnly ? readOnlyContext(ctx, tool) : ctx
       return addOutput(raceAbort(tool.run(input, moduleContext, relay), signal), request, part, warnings)
     },
-    relayedContext: relayedContext,
+    relayedContext,
   }
 }
 

@@ -62,8 +62,8 @@ export function inspectQuestion<T>(params: T, inspection: Inspection): T {
   return { ...inspectValue(rest, formInspection), url } as T
 }
 
-const addOpaquePath = ({ tripwire: wire, secrets }: Inspection, path: string): Inspection => ({
-  tripwire: wire && { ...wire, opaque: [...wire.opaque, path] },
+const addOpaquePath = ({ tripwire, secrets }: Inspection, path: string): Inspection => ({
+  tripwire: tripwire && { ...tripwire, opaque: [...tripwire.opaque, path] },
   secrets,
 })
 
@@ -88,15 +88,17 @@ export function inspect(result: ToolResult, inspection: Inspection): ToolResult 
 
 /** As `inspect`, for the answer of a server. Bytes without suspicious text are not parsed. */
 export function inspectObject<T extends object>(value: T, inspection: Inspection): T {
-  const { tripwire: wire, secrets } = inspection
+  const { tripwire, secrets } = inspection
   const raw = rawBytes(value)
   if (!raw) {
-    const redacted = wire ? redactSplitSecrets(value) : value
+    const redacted = tripwire ? redactSplitSecrets(value) : value
     return inspectValue(redacted, 'inputRequests' in value ? addOpaquePath(inspection, FORMS) : inspection)
   }
   const bytes = joinPieces(raw)
-  const suspect = wire !== undefined && isSuspect(bytes.toString('latin1'), value, wire)
-  return suspect || secrets?.isIn(bytes) ? inspectValue(wire ? redactSplitSecrets(value) : value, inspection) : value
+  const suspect = tripwire !== undefined && isSuspect(bytes.toString('latin1'), value, tripwire)
+  return suspect || secrets?.isIn(bytes)
+    ? inspectValue(tripwire ? redactSplitSecrets(value) : value, inspection)
+    : value
 }
 
 const joinPieces = (raw: readonly Buffer[]): Buffer => (raw.length === 1 ? (raw[0] as Buffer) : Buffer.concat(raw))
@@ -170,9 +172,9 @@ export function secretsIn(result: object): readonly string[] {
 /** Removes values that look like secrets from an error or log message of a server. */
 export const inspectServerMessage = <T>(value: T): T => guardSecrets(value, VALUES)
 
-export function inspectValue<T>(value: T, { tripwire: wire, secrets }: Inspection): T {
+export function inspectValue<T>(value: T, { tripwire, secrets }: Inspection): T {
   const hidden = secrets ? secrets.hideIn(value) : value
-  return wire ? guardSecrets(hidden, wire) : hidden
+  return tripwire ? guardSecrets(hidden, tripwire) : hidden
 }
 
 /** An error as a client may read it. */
@@ -180,17 +182,17 @@ export function inspectFailure(
   failure: PegboardError,
   inspection: Pick<Inspection, 'tripwire' | 'secrets'>,
 ): PegboardError {
-  const { secrets, tripwire: wire = VALUES } = inspection
+  const { secrets, tripwire = VALUES } = inspection
   const hide = (text: string): string => redactSecrets(secrets?.hide(text) ?? text)
   const message = hide(failure.message)
   const hint = hide(failure.hint)
-  const data = inspectValue(failure.data, { secrets, tripwire: wire })
+  const data = inspectValue(failure.data, { secrets, tripwire })
   // The error of an upstream may be the answer.
   const cause = isProtocolFailure(failure.cause)
     ? new ProtocolFailure(
         failure.cause.code,
         hide(failure.cause.message),
-        inspectValue(failure.cause.data, { secrets, tripwire: wire }),
+        inspectValue(failure.cause.data, { secrets, tripwire }),
       )
     : failure.cause
   return copyFailure(failure, { message, hint, data, cause })
@@ -220,10 +222,10 @@ export function copyFailure(
 const TEXT = /^text\/|[/+]json\b/
 
 /** As `inspect`, for a file of a result; only text is checked. */
-export function inspectFile<File extends SentFile>(file: File, { tripwire: wire, secrets }: Inspection): File {
+export function inspectFile<File extends SentFile>(file: File, { tripwire, secrets }: Inspection): File {
   if (typeof file.data !== 'string' && !TEXT.test(file.mimetype)) return file
   const before = typeof file.data === 'string' ? file.data : Buffer.from(file.data).toString()
   const hidden = secrets?.hide(before) ?? before
-  const text = wire ? guardText(hidden, wire) : hidden
+  const text = tripwire ? guardText(hidden, tripwire) : hidden
   return text === before ? file : { ...file, data: text }
 }

@@ -271,7 +271,7 @@ export function createTaskRuns(
     },
     drop: (id) => void running.delete(id),
     run,
-    track: track,
+    track,
     ask,
     reply(owner, id, answers) {
       const taskRun = running.get(id)

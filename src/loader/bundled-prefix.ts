@@ -12,13 +12,13 @@ type CatalogEntry = ModuleInstance['info'] & { readonly tools: readonly Tool[] }
 export function renameModule({ id, info, tools }: ModuleInstance, shown: string): CatalogEntry {
   if (id === shown) return { ...info, tools }
   const idOf = (tool: string): string => `${shown}${tool.slice(id.length)}`
-  const readings: OwnerInfo['toolResources'] = info.toolResources?.map((reading) => ({
+  const toolResources: OwnerInfo['toolResources'] = info.toolResources?.map((reading) => ({
     ...reading,
     tool: idOf(reading.tool),
   }))
   return {
     ...info,
-    ...(readings && { toolResources: readings }),
+    ...(toolResources && { toolResources }),
     tools: tools.map((tool) =>
       // Uses a prototype instead of spread, because definitions may be lazy getters.
       Object.create(tool, {

@@ -117,7 +117,5 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
 
 async function resolveRoot(configured: string, lookUp: LookUp): Promise<Root> {
   const [real, pinned] = await Promise.all([lookUp(configured), pinFolder(configured)])
-  return real === undefined || real === pinned
-    ? { configured: configured, real }
-    : { configured: configured, real: undefined, moved: true }
+  return real === undefined || real === pinned ? { configured, real } : { configured, real: undefined, moved: true }
 }

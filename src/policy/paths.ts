@@ -156,7 +156,7 @@ export function createPaths(options: PathsOptions): Paths {
         hint: 'The operator must create it.',
       })
     const root = fence.roots.find(
-      ({ configured: given, real }) => isInside(absolute, given) || (real !== undefined && isInside(absolute, real)),
+      ({ configured, real }) => isInside(absolute, configured) || (real !== undefined && isInside(absolute, real)),
     )
     if (!root) throw createOutsideError(path)
     const lexical = isInside(absolute, root.configured) ? root.configured : (root.real as string)
@@ -373,7 +373,7 @@ export function createPaths(options: PathsOptions): Paths {
     }
     // A root may be a single file; it is written in place if another root contains it.
     if (
-      fence.roots.some(({ configured: given, real }) => absolute === given || absolute === real) &&
+      fence.roots.some(({ configured, real }) => absolute === configured || absolute === real) &&
       (await isFolder(absolute))
     )
       return await inFolder(path, absolute, fence, async (_anchor, real) => {

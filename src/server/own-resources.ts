@@ -176,7 +176,7 @@ function schemas(host: StatusHost, caller: Caller, category: string) {
 
 /** Resources that are answers of tools, for the tools in this view. */
 export const toolResourcesOf = (view: View): readonly ToolResource[] =>
-  view.owners.flatMap(({ toolResources: readings = [] }) => readings.filter(({ tool }) => view.byId.has(tool)))
+  view.owners.flatMap(({ toolResources = [] }) => toolResources.filter(({ tool }) => view.byId.has(tool)))
 
 /** Reads a resource by calling its tool as this caller; undefined if no tool has the URI. */
 export async function readToolResource(

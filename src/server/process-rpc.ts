@@ -23,9 +23,10 @@ type Failure =
 /** A message between processes about a request that one of them serves. */
 type RpcMessage = { readonly requestId: string } & (
   | {
+      // A process of the previous version reads these two names, too.
       readonly kind: 'ask'
-      readonly topic: string
-      readonly params: Json
+      readonly what: string
+      readonly of: Json
       readonly relay: Pick<
         RequestContext['relay'],
         'principal' | 'wantsProgress' | 'meta' | 'inputResponses' | 'clientCapabilities'
@@ -56,7 +57,10 @@ type Answer = (of: Json, context: RequestContext) => Promise<Json> | undefined
 /** Calls to any other process that can serve them. */
 export interface ProcessRpc {
   readonly processId: string
-  /** Undefined if no process can serve it. Rejects as that process does, or with E_SHUTTING_DOWN if it sends nothing for six seconds. */
+  /**
+   * Undefined if no process can serve it. Rejects as that process does, or with E_SHUTTING_DOWN if it sends nothing for six
+   * seconds.
+   */
   ask(what: string, of: Json, context: RequestContext): Promise<Json | undefined>
   /** Sets the handler for requests of other processes. @param answer returns undefined for what it cannot serve */
   answer(what: string, answer: Answer): void
@@ -68,9 +72,9 @@ export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscrib
   const running = new Map<string, AbortController>()
   const send = (message: RpcMessage): void => shared.publish(TOPIC, JSON.stringify(message))
 
-  function serve({ requestId, topic: what, params: of, relay }: RpcMessage & { readonly kind: 'ask' }): void {
+  function serve({ requestId, what: topic, of: params, relay }: RpcMessage & { readonly kind: 'ask' }): void {
     const ending = new AbortController()
-    const outcome = answers.get(what)?.(of, {
+    const outcome = answers.get(topic)?.(params, {
       relay: { ...relay, notify: (method, params) => send({ requestId, kind: 'notify', method, params }) },
       signal: ending.signal,
       onProgress: (...progress) => send({ requestId, kind: 'progress', progress }),
@@ -107,7 +111,7 @@ export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscrib
     else if (message.kind === 'failed') request.reject(errorOf(message.failure))
   })
 
-  const ask: ProcessRpc['ask'] = async (what, of, context) => {
+  const ask: ProcessRpc['ask'] = async (topic, params, context) => {
     context.signal?.throwIfAborted()
     const requestId = randomUUID()
     const { promise, resolve, reject } = createDeferred<Json | undefined>()
@@ -127,7 +131,7 @@ export function createProcessRpc(shared: Pick<SharedState, 'publish' | 'subscrib
     const { principal, wantsProgress, meta, inputResponses, clientCapabilities } = context.relay
     const relay = { ...omitUndefined({ principal, wantsProgress }), meta, inputResponses, clientCapabilities }
     try {
-      send({ requestId, kind: 'ask', topic: what, params: of, relay })
+      send({ requestId, kind: 'ask', what: topic, of: params, relay })
       return await promise
     } finally {
       cancel()

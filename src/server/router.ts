@@ -89,14 +89,14 @@ export async function handle(
   context.originCheck.share(req, res)
   if (context.page && path === '/' && req.method === 'GET') return greet(res)
 
-  const { matching: here, profile } = routesAt(path)
-  const metrics = here[0]?.name === 'metrics'
-  if (here.length === 0 || (metrics && profile !== undefined)) throw createNotFound()
+  const { matching, profile } = routesAt(path)
+  const metrics = matching[0]?.name === 'metrics'
+  if (matching.length === 0 || (metrics && profile !== undefined)) throw createNotFound()
   if (metrics && !context.metrics) throw await createMetricsError(context, req)
-  const methods = here.map(({ method }) => method)
+  const methods = matching.map(({ method }) => method)
   if (req.method === 'OPTIONS') return context.originCheck.preflight(req, res, methods)
 
-  const route = here.find(({ method }) => method === req.method)
+  const route = matching.find(({ method }) => method === req.method)
   const found = route?.open ? undefined : context.authenticate?.(req.headers.authorization)
   const bearer = found instanceof Promise ? await found : found
   const identity = route?.open ? localIdentity() : identityFor(context, bearer, profile)
@@ -150,8 +150,8 @@ function routesAt(path: string): { readonly matching: readonly (typeof routes)[n
   const exact = routes.filter((route) => route.path === path)
   if (exact.length > 0) return { matching: exact }
   const [, base, profile] = /^(\/[a-z]+)\/([\w.-]+)$/.exec(path) ?? []
-  const here = routes.filter((route) => !route.open && route.path === base)
-  return here.length === 0 || profile === undefined ? { matching: [] } : { matching: here, profile }
+  const matching = routes.filter((route) => !route.open && route.path === base)
+  return matching.length === 0 || profile === undefined ? { matching: [] } : { matching, profile }
 }
 
 /** The identity of a request with a valid token, or without one. @throws HttpError if the token does not fit the profile */

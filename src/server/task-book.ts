@@ -79,7 +79,7 @@ export function createTaskBook(
         .catch(onError)
       sweep()
     },
-    listOf: listOf,
+    listOf,
     async names(holder) {
       const localNames = listOf(holder).map(({ name }) => name)
       if (!others) return localNames

@@ -55,7 +55,7 @@ export interface ConnectOptions
   readonly id: string
   readonly settings: ServerSettings
   readonly log: Log
-  /** Called when the process starts, with a function that returns the end of its stderr, also after the process has ended. */
+  /** Called when the process starts, with a function that returns the end of its stderr, even after it has ended. */
   readonly onStart?: ((stderrTail: () => string) => void) | undefined
   /** Do not restart the server without the probe if it ends during the probe, because it has also ended without one. */
   readonly once?: boolean

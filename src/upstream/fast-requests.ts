@@ -342,7 +342,7 @@ function sendFailure(name: string, error: unknown, transport: UpstreamTransport)
     return new PegboardError(cause.code, `${name}: ${cause.message.replace(/\.$/, '')}.`, {
       hint: cause.hint,
       class: cause.class,
-      cause: cause,
+      cause,
     })
   const data = (error as { data?: { text?: unknown } }).data
   const status = statusOf(error)

@@ -13,13 +13,7 @@ export interface FirstConnectionOptions {
 }
 
 /** The first connection to an unknown server: when its turn comes, or at once for a call. */
-export function createFirstConnection({
-  clock,
-  startQueue,
-  link,
-  isNew,
-  staysConnected: stays,
-}: FirstConnectionOptions) {
+export function createFirstConnection({ clock, startQueue, link, isNew, staysConnected }: FirstConnectionOptions) {
   /** Starts the planned first connection; undefined if none is planned. */
   let startPlanned: (() => void) | undefined
   let turn: Promise<void> | undefined
@@ -41,7 +35,7 @@ export function createFirstConnection({
       startPlanned = () => {
         cancel()
         startPlanned = undefined
-        if (stays()) link.later(0)
+        if (staysConnected()) link.later(0)
         else startQueue.take(link.connect, () => !isNew() || link.nextAttemptAt !== undefined)
       }
     },

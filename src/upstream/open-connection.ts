@@ -325,7 +325,7 @@ function deadline(
   readNoise: () => string | undefined,
 ): { readonly expired: Promise<never>; stop(): void } {
   let stop = (): void => undefined
-  const passed = new Promise<never>((_, reject) => {
+  const expired = new Promise<never>((_, reject) => {
     const end = (reason: string): void => reject(new PegboardError('E_UPSTREAM_UNAVAILABLE', reason))
     const onAbort = (): void => end('it was stopped')
     const onTimeout = (ms: number): void => {
@@ -349,5 +349,5 @@ function deadline(
       signal.removeEventListener('abort', onAbort)
     }
   })
-  return { expired: passed, stop: () => stop() }
+  return { expired, stop: () => stop() }
 }

@@ -62,7 +62,7 @@ const SHORT_MS = 5_000
 export function createServerCalls(host: CallsHost): ServerCalls {
   const { id, module, log, link, instances, ownLogins, idle, openTasks, observer } = host
 
-  function by<T>(who: RequestOwner, work: (via: ReconnectingLink) => Promise<T>): Promise<T> {
+  function withConnectionOf<T>(who: RequestOwner, work: (via: ReconnectingLink) => Promise<T>): Promise<T> {
     if (!ownLogins) return instances.using(who, work)
     const { principal } = who
     if (principal === undefined) return refuse()
@@ -72,7 +72,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     })
   }
 
-  async function used<T>(work: () => Promise<T>): Promise<T> {
+  async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
     idle.enter()
     try {
       return await work()
@@ -157,7 +157,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
   }
 
   function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
-    return by(ctx.caller, (via) => callBy(via, record, input, ctx, relay))
+    return withConnectionOf(ctx.caller, (via) => callBy(via, record, input, ctx, relay))
   }
 
   async function callBy(
@@ -168,7 +168,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     relay: Relay,
   ): Promise<ToolResult> {
     const open = (): Promise<Connection> => via.ready(ctx.signal)
-    const connection = via.live ?? (await (via === link ? used(open) : open()))
+    const connection = via.live ?? (await (via === link ? whileInUse(open) : open()))
     // A new connection may list other tools than the approved ones.
     host.admit(record)
     assertUnchanged(via, record)
@@ -253,7 +253,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     return content === result['content'] ? result : { ...result, content }
   }
 
-  return { withConnectionOf: by, whileInUse: used, request, call }
+  return { withConnectionOf, whileInUse, request, call }
 }
 
 /** Explains that a login no longer works. A scope missing for one call does not affect others. */

@@ -116,8 +116,8 @@ export function createInstances(options: InstancesOptions): Instances {
     return (mainName === null ? holder : mainName) === name
   }
 
-  const isBusy = ({ key, taskPrefix: mark, active }: Instance): boolean =>
-    active > 0 || options.follows(key) || openTasks.mayRun(`${mark}:`)
+  const isBusy = ({ key, taskPrefix, active }: Instance): boolean =>
+    active > 0 || options.follows(key) || openTasks.mayRun(`${taskPrefix}:`)
 
   /** A shared remote server keeps its tasks when the connection changes, so their ids need no prefix. */
   const keepsTasks = (): boolean => options.kind() === 'shared' && options.settings().target.kind !== 'stdio'

@@ -57,12 +57,7 @@ interface QuestionLog {
  * Handles requests about tasks of a server of either era, in the format of the extension. `tasks/result`, which the
  * extension does not have, waits for the result and asks the client the task's questions.
  */
-export function createTaskRelay({
-  clock,
-  ready,
-  request,
-  record: saw,
-}: TaskRelayOptions): Readonly<Record<string, Answer>> {
+export function createTaskRelay({ clock, ready, request, record }: TaskRelayOptions): Readonly<Record<string, Answer>> {
   const watched = new Map<string, Watch>()
   const counted = new Map<string, QuestionLog>()
 
@@ -90,14 +85,14 @@ export function createTaskRelay({
   async function get(params: Json, relay: Relay, signal: AbortSignal): Promise<Json> {
     if ((await eraOf(signal, relay)) === 'modern') {
       const task = await request('tasks/get', params, withTaskSupport(relay), signal)
-      saw(task)
+      record(task)
       const { result, inputRequests } = task
       if (isRecord(inputRequests)) countQuestions(questionLogOf(String(params['taskId']), relay), inputRequests)
       return isRecord(result) ? { ...task, result: removeTaskId(result) } : task
     }
     const { taskId } = params
     const task = toModernTask(await request('tasks/get', { taskId }, relay, signal))
-    saw(task)
+    record(task)
     return acceptsTasks(relay.clientCapabilities) ? await addDetails(task, relay, signal) : task
   }
 
@@ -218,10 +213,10 @@ export function createTaskRelay({
     const { taskId } = params
     if ((await eraOf(signal, relay)) === 'modern') {
       const answer = await request('tasks/cancel', params, withTaskSupport(relay), signal)
-      saw({ taskId, status: 'cancelled' })
+      record({ taskId, status: 'cancelled' })
       return answer
     }
-    saw(toModernTask(await cancelOlder({ taskId }, relay, signal)))
+    record(toModernTask(await cancelOlder({ taskId }, relay, signal)))
     end(String(taskId))
     return {}
   }
@@ -242,7 +237,7 @@ export function createTaskRelay({
     const { taskId } = params
     if ((await eraOf(signal, relay)) === 'legacy') {
       const answer = await request('tasks/result', { taskId }, relay, signal)
-      saw({ taskId, status: 'completed' })
+      record({ taskId, status: 'completed' })
       return answer
     }
     const answered = new Set<string>()

@@ -272,12 +272,7 @@ export function createUpstream(
     },
     dropped: (key) => endpoints.dropped(key),
   })
-  const {
-    withConnectionOf: by,
-    whileInUse: used,
-    request,
-    call,
-  } = createServerCalls({
+  const { withConnectionOf, whileInUse, request, call } = createServerCalls({
     id,
     module,
     log,
@@ -305,19 +300,21 @@ export function createUpstream(
   type Ask = (via: ReconnectingLink, params: Json) => Promise<Json>
   /** Requests about a task go to its connection. With a login per principal the caller of a task request is unknown. */
   async function askByTask(params: Json, relay: Relay, ask: Ask): Promise<Json> {
-    if (principals) return await by({}, (via) => ask(via, params))
+    if (principals) return await withConnectionOf({}, (via) => ask(via, params))
     const { taskId } = params
     const instanceTask = instances.ofTask(taskId)
-    if (!instanceTask) return await by(relay, (via) => ask(via, params))
+    if (!instanceTask) return await withConnectionOf(relay, (via) => ask(via, params))
     const answer = await ask(instanceTask.link, { ...params, taskId: instanceTask.taskId })
     return instanceTask.taskId === taskId || answer['taskId'] !== instanceTask.taskId ? answer : { ...answer, taskId }
   }
   const forEndpoints: Pick<EndpointsHost, 'ready' | 'request'> = {
-    ready: (signal, who) => by(who, (via) => used(() => via.ready(signal))),
+    ready: (signal, who) => withConnectionOf(who, (via) => whileInUse(() => via.ready(signal))),
     request(method, params, relay, signal) {
       const ask: Ask = (via, own) =>
         request(method, { ...own, ...retryOf(relay) }, { timeoutMs: limitOf(method), relay, signal }, via)
-      return method.startsWith('tasks/') ? askByTask(params, relay, ask) : by(relay, (via) => ask(via, params))
+      return method.startsWith('tasks/')
+        ? askByTask(params, relay, ask)
+        : withConnectionOf(relay, (via) => ask(via, params))
     },
   }
   const claims = createClaims({
@@ -336,7 +333,7 @@ export function createUpstream(
     timestamps: shared.timestamps,
     live: (who) => instances.liveOf(who),
     keyOf: (who) => instances.keyOf(who),
-    inCallSlot: inCallSlot,
+    inCallSlot,
     tasks: createTaskRelay({ clock, record: openTasks.record, ...forEndpoints }),
     hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
     timeoutMs,

@@ -65,8 +65,8 @@ export function mergeTools(
 }
 
 function merge(allTools: readonly Tool[], scope: MergeScope, nameOfOthers: NameOf): MergedTools {
-  const { caller, rules, owners, offered, listingLimits: fitting, warn } = scope
-  const { schema, maxNameLength, isTaken } = fitting
+  const { caller, rules, owners, offered, listingLimits, warn } = scope
+  const { schema, maxNameLength, isTaken } = listingLimits
   const hidden = new Map<string, HiddenReason>()
   const hide = (id: string, why: HiddenReason): void => {
     hidden.set(id, why)

@@ -21,7 +21,7 @@ export interface ViewDraft {
 export function applyReplacements(
   draft: ViewDraft,
   owners: Iterable<Owner>,
-  { ownServers: own }: ViewRules,
+  { ownServers }: ViewRules,
   onSkipped: (tool: string, why: string) => void,
 ): void {
   const { tools } = draft
@@ -34,9 +34,9 @@ export function applyReplacements(
       const by = tool.origin === 'module' && tool.provides !== undefined ? replacements.get(tool.provides) : undefined
       if (by !== undefined) hideTool(draft, catalogId(tool), `${by} replaces it`)
     }
-  if (own === undefined || own.size === 0) return
+  if (ownServers === undefined || ownServers.size === 0) return
   const providing = new Set([...owners].flatMap(({ id, provides }) => (provides === undefined ? [] : [id])))
-  const clashing = tools.filter(({ tool }) => own.has(tool.module) && !providing.has(tool.module))
+  const clashing = tools.filter(({ tool }) => ownServers.has(tool.module) && !providing.has(tool.module))
   if (clashing.length === 0) return
   const names = namesOfModules(tools)
   for (const { tool } of clashing) {

@@ -155,11 +155,11 @@ export function checkVisibility(tool: Tool, caller: Caller, { policy, profile }:
 export function checkLazyTools(
   owner: Owner,
   caller: Caller,
-  { policy, ownServers: own }: ViewRules,
+  { policy, ownServers }: ViewRules,
 ): 'all' | 'none' | 'each' {
   const { id, lazyTools, provides } = owner
   // These can replace other tools, or be replaced because of their names.
-  const isCompared = provides !== undefined || own?.has(id) === true
+  const isCompared = provides !== undefined || ownServers?.has(id) === true
   if (!lazyTools || isCompared || !policy.allowsAllTools(id)) return 'each'
   return lazyTools.available(caller) === true ? 'all' : 'none'
 }

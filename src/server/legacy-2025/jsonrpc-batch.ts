@@ -21,8 +21,8 @@ export function createBatches(write: (answers: readonly object[]) => void) {
     finish(batch)
     return true
   }
-  const finish = ({ unanswered: owed, answers }: Batch): void => {
-    if (owed.size === 0 && answers.length > 0) write(answers)
+  const finish = ({ unanswered, answers }: Batch): void => {
+    if (unanswered.size === 0 && answers.length > 0) write(answers)
   }
 
   return {

@@ -94,7 +94,7 @@ export function createSessionHandover({ shared, clock, log, idleMs }: SessionHan
       publish(id, { kind: 'end' })
       await table().delete(id)
     },
-    publish: publish,
+    publish,
     subscribe: (listener) =>
       shared.subscribe(TOPIC, (text) => listener(...(JSON.parse(text) as [string, SessionMessage]))),
   }

@@ -47,10 +47,10 @@ export function createStdioSubscriptions(options: StdioSubscriptionsOptions) {
       const tasks = wantedTasks(message)
       cancel(id)
       if (tasks) unacknowledged.set(id, { tasks, caller })
-      const { acceptedUris: begun, stop } = subscribeToResources(host, clock, caller, subscribedUris(message))
+      const { acceptedUris, stop } = subscribeToResources(host, clock, caller, subscribedUris(message))
       stops.set(id, stop)
       // The SDK acknowledges at once what the message names, so it names what servers accepted.
-      void begun.then((uris) => {
+      void acceptedUris.then((uris) => {
         if (stops.get(id) !== stop) return
         const accepted = withSubscribedUris(message, uris)
         toSdk(tasks ? addPlaceholderResource(accepted) : accepted)
