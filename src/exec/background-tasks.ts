@@ -354,8 +354,10 @@ export function createTasks(options: TasksOptions): Tasks {
       const localRun = runs.get(id)
       if (localRun) localRun.awaited++
       await new Promise<void>((resolve) => {
+        let isDone = false
         const cancel = clock.after(timeoutMs, done)
         function done(): void {
+          isDone = true
           cancel()
           signal?.removeEventListener('abort', done)
           resolve()
@@ -366,7 +368,10 @@ export function createTasks(options: TasksOptions): Tasks {
         if (!localRun) poll()
         function poll(): void {
           clock.after(Math.min(1_000, timeoutMs), () => {
-            find(owner, id).then((current) => (current?.status === 'running' ? poll() : done()), done)
+            find(owner, id).then((current) => {
+              if (current?.status !== 'running') done()
+              else if (!isDone) poll()
+            }, done)
           })
         }
       })

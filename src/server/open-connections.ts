@@ -10,9 +10,6 @@ export interface OpenConnections {
   end(token: string): void
 }
 
-/** Maximum delay of a Node timer. */
-const MAX_MS = 2 ** 31 - 1
-
 /** @param isCall whether a response is a running call rather than an event stream */
 export function createOpenConnections(clock: Clock, isCall: (res: ServerResponse) => boolean): OpenConnections {
   const open = new Map<string, Set<ServerResponse>>()
@@ -30,7 +27,7 @@ export function createOpenConnections(clock: Clock, isCall: (res: ServerResponse
     hold({ credential, expiresAt }, res) {
       if (credential && 'token' in credential) byToken(credential.token, res)
       if (expiresAt === undefined) return
-      const cancel = clock.after(Math.min(MAX_MS, Math.max(0, expiresAt - clock.now())), () => {
+      const cancel = clock.after(expiresAt - clock.now(), () => {
         if (!isCall(res)) res.destroy()
       })
       res.once('close', cancel)

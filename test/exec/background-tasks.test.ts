@@ -107,6 +107,23 @@ describe('tasks of several processes', () => {
     expect([one.notices, one.logged]).toEqual([[], []])
   })
 
+  it('are no longer polled after a wait that timed out', async () => {
+    const { clock, process, begin, pass, turns } = rig()
+    const [one, other] = [process(), process()]
+    const id = await begin(one)
+    await other.tasks.get(owner, id)
+    await pass(3_000)
+    const before = clock.waiting
+    for (let n = 0; n < 3; n++) {
+      const waiting = other.tasks.wait(owner, id, 1_000)
+      await turns()
+      await pass(1_500)
+      expect(await waiting).toMatchObject({ status: 'running' })
+    }
+    await pass(3_000)
+    expect(clock.waiting).toBe(before)
+  })
+
   it('end soon after their owner loses access', async () => {
     const state = { gone: false }
     const { process, begin, pass, begun } = rig(({ roles }) => {
