@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -89,7 +88,7 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
   async function find(): Promise<ModuleEntry[]> {
     const found: ModuleEntry[] = []
     for (const dir of options.bundledDirs) {
-      const off = switchedOffIn(dir)
+      const off = await switchedOffIn(dir)
       for (const entry of await discoverModules(dir, true))
         found.push(options.isOn?.(entry.stem) === false ? { ...entry, switchedOff: off[entry.stem] } : entry)
     }
@@ -98,9 +97,9 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
   }
 
   /** Written by the build; missing when Pegboard runs from source, where every module is imported. */
-  function switchedOffIn(dir: string): Readonly<Record<string, SwitchedOffRecord>> {
-    const file = join(dir, 'switched-off.json')
-    return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
+  async function switchedOffIn(dir: string): Promise<Readonly<Record<string, SwitchedOffRecord>>> {
+    const text = await readFile(join(dir, 'switched-off.json'), 'utf8').catch(() => '{}')
+    return JSON.parse(text) as Readonly<Record<string, SwitchedOffRecord>>
   }
 
   async function read(entry: ModuleEntry): Promise<void> {
