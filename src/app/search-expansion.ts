@@ -181,12 +181,12 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
       const nearest = [...missing].sort((a, b) => isNear(b) - isNear(a))
       const timeout = new AbortController()
       const cancel = clock.after(CLIENT_TIMEOUT_MS, () => timeout.abort(new Error('the client did not answer in time')))
-      const signals = [timeout.signal, stopped.signal, ...(signal ? [signal] : [])]
+      const stopSignal = AbortSignal.any([timeout.signal, stopped.signal, ...(signal ? [signal] : [])])
       running = true
       try {
-        const isWritten = await write(nearest, samplingLlm(request, AbortSignal.any(signals)))
-        // A person who refuses is not asked again.
-        if (!isWritten) refused.add(caller.principal)
+        const isWritten = await write(nearest, samplingLlm(request, stopSignal))
+        // A person who refuses is not asked again. A question without an answer may be repeated.
+        if (!isWritten && !stopSignal.aborted) refused.add(caller.principal)
         return isWritten
       } finally {
         running = false

@@ -95,8 +95,8 @@ describe('search.expand "client"', () => {
     })
     await app.settled(30_000)
     await app.indexed()
-    const search = async (query: string) =>
-      answerOf(await client.callTool({ name: 'search_tools', arguments: { query } }))
+    const search = async (query: string, signal?: AbortSignal) =>
+      answerOf(await client.callTool({ name: 'search_tools', arguments: { query } }, signal ? { signal } : {}))
     return { asked, search }
   }
 
@@ -111,6 +111,19 @@ describe('search.expand "client"', () => {
       expect(asked).toHaveLength(1)
     },
   )
+
+  it('asks again after a search was cancelled before the answer', async () => {
+    const { asked, search } = await start('legacy', (user) =>
+      asked.length === 1 ? new Promise(() => undefined) : knowing({ user }),
+    )
+    const cancelled = new AbortController()
+    const first = search('water my plants', cancelled.signal)
+    await vi.waitFor(() => expect(asked).toHaveLength(1), wait)
+    cancelled.abort()
+    await expect(first).rejects.toThrow()
+    await vi.waitFor(async () => expect((await search('water my plants')).tools[0].name).toBe('mcp_zx.zx_run'), wait)
+    expect(asked).toHaveLength(2)
+  })
 
   it('does not ask again after the user refused', async () => {
     const { asked, search } = await start('legacy', () => Promise.reject(new Error('the user refused')))
