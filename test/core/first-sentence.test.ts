@@ -11,3 +11,14 @@ it('cuts a long sentence where a clause ends near the limit, otherwise after a w
   )
   expect(firstSentence('x'.repeat(60), 20)).toBe(`${'x'.repeat(19)}…`)
 })
+
+it('does not end a sentence after an abbreviation or a number', () => {
+  const shown = 'Runs step 2. of the plan, e.g. a build, and reports the result.'
+  expect(firstSentence(`${shown} It takes a minute.`, 200)).toBe(shown)
+})
+
+it('skips a warning', () => {
+  expect(firstSentence('IMPORTANT: read this first. Sends a message to a channel.', 80)).toBe(
+    'Sends a message to a channel.',
+  )
+})
