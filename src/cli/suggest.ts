@@ -1,6 +1,7 @@
 import { type AliasReport, editAliases, type PlacedProposal, reportAliases } from '../app/alias-proposals.ts'
 import { missesFile } from '../app/search-misses.ts'
 import { systemClock } from '../core/clock.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { EvalScores } from '../search/evaluate.ts'
 import { clearMisses } from '../search/misses.ts'
 import { diffOf } from '../setup/edit-diff.ts'
@@ -62,7 +63,7 @@ const hintFor = (unplaced: readonly PlacedProposal[], isApplied: boolean): strin
 function linesToPaste(proposals: readonly PlacedProposal[]): string {
   const settings = new Map<string, string[]>()
   for (const { setting, alias } of proposals)
-    if (setting !== undefined) settings.set(setting, [...(settings.get(setting) ?? []), alias])
+    if (setting !== undefined) getOrInsert(settings, setting, () => []).push(alias)
   if (settings.size === 0) return ''
   const lines = [...settings].map(([setting, aliases]) => `  ${setting}: ${JSON.stringify(aliases)}\n`)
   return `\nSettings:\n${lines.join('')}`

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { createFoldedMatcher, type Spellings } from '../core/name-folding.ts'
 import type { Effect, Tool, Tripwire } from '../core/tool.ts'
 import { isToolName } from '../core/tool-names.ts'
@@ -241,7 +242,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       const spellingsByName = new Map<string, Spellings[]>()
       for (const tool of tools)
         for (const { name } of constraintsFor(tool.module))
-          spellingsByName.set(name, [...(spellingsByName.get(name) ?? []), listSpellings(tool)])
+          getOrInsert(spellingsByName, name, () => []).push(listSpellings(tool))
       return constraints.flatMap(({ name, rule }) =>
         [...(rule.allowed_actions ?? []), ...(rule.blocked_actions ?? [])]
           .filter((action) => spellingsByName.get(name)?.some(createSpellingMatcher([action])) === false)

@@ -1,3 +1,4 @@
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { type EvalQuery, type EvalReport, type EvalScores, type EvalSearch, evaluateSources } from './evaluate.ts'
 import type { Miss } from './misses.ts'
 import { bareNameOf, documentOf, type SearchSource } from './search-document.ts'
@@ -95,7 +96,7 @@ function candidatesFor({ rows }: EvalReport, byId: ReadonlyMap<string, SearchSou
     relevant.forEach((tool, at) => {
       // A query that several tools answer is no reason to lift one of them.
       if (relevant.length > 1 || ranks[at] === 1) return
-      queriesByTool.set(tool, [...(queriesByTool.get(tool) ?? []), wordsIn(query)])
+      getOrInsert(queriesByTool, tool, () => []).push(wordsIn(query))
     })
   const candidates = [...queriesByTool].flatMap(([tool, lists]) => {
     const knownStems = new Set(stemsOf(byId.get(tool) as SearchSource))
