@@ -65,8 +65,8 @@ export interface ReviewDesk {
   readonly shownFingerprints: ReturnType<typeof createFileStore<Readonly<Record<string, string>>>>
   /** Servers, then APIs. */
   readonly entries: ReadonlyMap<string, ReviewEntry>
-  /** Names of disabled servers and APIs, which have no entry. */
-  readonly disabled: readonly string[]
+  /** Disabled servers and APIs, which have no entry. */
+  readonly disabled: readonly { readonly id: string; readonly module: string }[]
 }
 
 /** A server or API to review. */
@@ -129,9 +129,12 @@ export function openReviewDesk(config: Config, file: string, log: Log): ReviewDe
     approvedDefinitions: createFileStore<StoredDefinitions>(join(config.dirs.state, 'trust'), failed),
     shownFingerprints: createFileStore(join(config.dirs.state, 'trust'), failed),
     entries: new Map(enabled),
-    disabled: entries.filter(({ settings }) => !settings.enabled).map(({ id }) => id),
+    disabled: entries.filter(({ settings }) => !settings.enabled),
   }
 }
+
+/** The name in the configuration, where an API has no prefix. */
+const configName = (id: string): string => id.replace(/^openapi\./, '')
 
 /** @throws ReviewError if there is no such server */
 export function serversOf(desk: ReviewDesk, serverName: string | undefined): ReviewedServer[] {
@@ -141,12 +144,13 @@ export function serversOf(desk: ReviewDesk, serverName: string | undefined): Rev
     [...desk.entries].find(([id, entry]) => spelled(id, entry).includes(serverName))
   // A server and an API may have the same name.
   const found =
-    findEntry((id) => [id]) ??
-    findEntry((_id, { module }) => [module]) ??
-    findEntry((id) => [id.replace(/^openapi\./, '')])
+    findEntry((id) => [id]) ?? findEntry((_id, { module }) => [module]) ?? findEntry((id) => [configName(id)])
   if (found) return [serverOf(desk, ...found)]
-  if (desk.disabled.includes(serverName))
-    throw new ReviewError(`the server "${serverName}" is disabled: \`pegboard enable ${serverName}\` switches it on`)
+  const disabled = desk.disabled.find(({ id, module }) => [id, module, configName(id)].includes(serverName))
+  if (disabled) {
+    const command = `pegboard enable ${quoteWord(configName(disabled.id))}`
+    throw new ReviewError(`the server "${serverName}" is disabled: \`${command}\` switches it on`)
+  }
   const known = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
   throw new ReviewError(`there is no server "${serverName}"${didYouMean(serverName, ids, known)}`)
 }
@@ -198,7 +202,7 @@ function waitingTool(
 const otherToolsThan = (desk: ReviewDesk, id: string): OtherTools =>
   mergeOtherTools(() =>
     [...desk.entries].flatMap(([one, { module, tools }]) => {
-      const other = one.replace(/^openapi\./, '')
+      const other = configName(one)
       return one === id || !tools
         ? []
         : [

@@ -164,6 +164,16 @@ To decide about single tools, name them after the server. --reject instead of --
     })
   })
 
+  it('says that an API is disabled, by each of its names', async () => {
+    const { run, dir } = desk([add])
+    writeFileSync(
+      join(dir, 'mcp.config.json'),
+      JSON.stringify({ openapi: { shop: { document: './shop.json', enabled: false } } }),
+    )
+    for (const name of ['shop', 'openapi.shop', 'api_shop'])
+      expect((await run('review', name)).err, name).toContain('--config mcp.config.json enable shop` switches it on')
+  })
+
   it('reports a wrong command line and a damaged lock file', async () => {
     const { run, see, lock, dir } = desk([add])
     await see()
