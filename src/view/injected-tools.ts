@@ -10,7 +10,7 @@ export interface InjectedTools {
   add(caller: Caller, ids: readonly string[]): readonly string[]
   /** Returns how many there were. */
   clear(caller: Caller): number
-  /** Call it for every request. Removes the tools if the request belongs to a new answer. */
+  /** Removes the caller's tools if the request belongs to another answer than the previous one. Each request calls this. */
   clearIfNewAnswer(caller: Caller): void
   /** Call it when a session has ended. */
   forget(session: string): void
