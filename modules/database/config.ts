@@ -6,7 +6,7 @@ import { ownFolders } from '../_folders.ts'
 import type { Target } from './driver.ts'
 import { PolicyInput } from './sql-policy.ts'
 
-export const DRIVERS = ['sqlite', 'postgresql', 'mysql'] as const
+const DRIVERS = ['sqlite', 'postgresql', 'mysql'] as const
 
 /** Settings that both a configured connection and `connect` accept. */
 export const place = {

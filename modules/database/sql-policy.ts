@@ -3,7 +3,7 @@ import { denied, invalid } from '../_errors.ts'
 import type { Dialect } from './driver.ts'
 import { namesIn, singleStatement, type Token, tokensOf, verbOf } from './sql.ts'
 
-export const PRESETS = ['readonly', 'safe_write', 'unrestricted'] as const
+const PRESETS = ['readonly', 'safe_write', 'unrestricted'] as const
 export type Preset = (typeof PRESETS)[number]
 
 const names = (what: string) => z.array(z.string().min(1)).max(1_000).optional().describe(what)

@@ -119,7 +119,7 @@ const featureRefused = ({ policy, setting }: OpenConnection, name: string): Tool
     `See ${policy.allowedTables ? 'allowed_tables' : 'blocked_tables'} in ${setting}.policy.`,
   )
 
-export function isAllowed({ link: { policy } }: ToolConnection, { name }: Pick<Table, 'name'>): boolean {
+function isAllowed({ link: { policy } }: ToolConnection, { name }: Pick<Table, 'name'>): boolean {
   const small = name.toLowerCase()
   return !policy.blockedTables.includes(small) && (policy.allowedTables?.includes(small) ?? true)
 }

@@ -5,13 +5,13 @@ import { headersFor } from './headers.ts'
 
 export const url = z.string().min(1).max(8192).describe('Full address, with https:// or http://.')
 export const headers = z.record(z.string(), z.string()).default({}).describe('Request headers; for logins use auth.')
-export const query = z
+const query = z
   .record(z.string(), z.union([z.string(), z.number(), z.boolean()]))
   .default({})
   .describe('Query parameters to add to the address.')
 export const auth = z.string().max(100).optional().describe('Name of a login that the operator configured.')
-export const follow = z.boolean().default(true).describe('Follow redirects.')
-export const timeout = z.int().min(1).max(300).optional().describe('Timeout in seconds.')
+const follow = z.boolean().default(true).describe('Follow redirects.')
+const timeout = z.int().min(1).max(300).optional().describe('Timeout in seconds.')
 
 export const base = { url, headers, query_params: query, auth, follow_redirects: follow, timeout }
 
@@ -25,7 +25,7 @@ export interface RequestInput {
 }
 
 /** The URL with its query parameters, or unchanged if it is invalid: fetching it reports the error. */
-export function addressOf({ url: given, query_params }: Pick<RequestInput, 'url' | 'query_params'>): string {
+function addressOf({ url: given, query_params }: Pick<RequestInput, 'url' | 'query_params'>): string {
   if (!URL.canParse(given)) return given
   const url = new URL(given)
   for (const [name, value] of Object.entries(query_params)) url.searchParams.append(name, String(value))

@@ -10,7 +10,7 @@ const share = (description: string) => ({ type: 'number', minimum: 0, maximum: 1
 const pixels = (description: string, maximum: number) => ({ type: 'integer', minimum: 0, maximum, description })
 const one = (description: string, ...values: readonly string[]) => ({ type: 'string', enum: values, description })
 
-export const RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9'] as const
+const RATIOS = ['1:1', '2:3', '3:2', '3:4', '4:3', '4:5', '5:4', '9:16', '16:9', '21:9'] as const
 
 /** All parameters with their modes; none means all modes. */
 const PARAMETERS: Readonly<Record<string, { readonly modes?: readonly Mode[]; readonly schema: object }>> = {
@@ -69,7 +69,7 @@ const WORDS: Readonly<Record<Mode, string>> = {
 const fits = (modes: readonly Mode[], own: readonly Mode[] | undefined): boolean =>
   !own || own.some((mode) => modes.includes(mode))
 
-export function schemaFor(modes: readonly Mode[], positiveTags = ''): Record<string, unknown> {
+function schemaFor(modes: readonly Mode[], positiveTags = ''): Record<string, unknown> {
   const properties = Object.fromEntries(
     Object.entries(PARAMETERS)
       .filter(([, { modes: own }]) => fits(modes, own))
@@ -94,7 +94,7 @@ const VERBS: ReadonlyArray<readonly [Mode, string]> = [
   ['outpaint', 'extend one beyond its edges (outpaint)'],
 ]
 
-export const describe = (modes: readonly Mode[]): string =>
+const describe = (modes: readonly Mode[]): string =>
   [
     modes.includes('txt2img') ? 'Generate an image (picture) from text' : '',
     ...VERBS.filter(([mode]) => modes.includes(mode)).map(([, verb]) => verb),

@@ -6,8 +6,8 @@ import { mediaType } from '../_media-type.ts'
 import { cachePaths, SETTING, type Settings } from './config.ts'
 
 const KEPT_S = 7 * 24 * 60 * 60
-export const MAX_REFERENCES = 3
-export const MAX_REFERENCE_BYTES = 6 * 1024 * 1024
+const MAX_REFERENCES = 3
+const MAX_REFERENCE_BYTES = 6 * 1024 * 1024
 
 /** Origin of an image: generated here, received with a message, or uploaded by its owner. */
 export type Origin = 'generated' | 'message' | 'avatar'

@@ -1,6 +1,6 @@
 import { type CallContext, type Kv, type Memory, ToolError, type ToolView, z } from 'pegboard'
 
-export const PARTS = ['facts', 'tasks', 'graph', 'threadweave'] as const
+const PARTS = ['facts', 'tasks', 'graph', 'threadweave'] as const
 export type Part = (typeof PARTS)[number]
 
 export const Config = z.strictObject({

@@ -4,7 +4,7 @@ import { delimiter, isAbsolute, join, sep } from 'node:path'
 import type { Processes } from 'pegboard'
 
 /** Folders of PATH that are not writable through the workspace. */
-export function programFolders(processes: Processes, roots: readonly string[]): string[] {
+function programFolders(processes: Processes, roots: readonly string[]): string[] {
   const env = processes.environment()
   const path = env['PATH'] ?? Object.entries(env).find(([name]) => name.toUpperCase() === 'PATH')?.[1] ?? ''
   const inside = (folder: string): boolean => roots.some((root) => folder === root || folder.startsWith(root + sep))

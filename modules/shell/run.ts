@@ -9,7 +9,7 @@ import { stateOf } from './state.ts'
 
 type Context = CallContext<Settings>
 
-export const Output = z.object({
+const Output = z.object({
   exit_code: z.int().nullable(),
   signal: z.string().optional(),
   stdout: z.string(),

@@ -1,5 +1,5 @@
 /** Telegram counts UTF-16 units. */
-export const MAX_TEXT = 4096
+const MAX_TEXT = 4096
 
 // Created on first use, which takes ten milliseconds.
 let segments: Intl.Segmenter | undefined

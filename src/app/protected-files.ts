@@ -74,7 +74,7 @@ export function createOwnFiles(
 }
 
 /** What this configuration runs, trusts and keeps secret. @param installed folder of Pegboard */
-export function ownFilesOf(config: Config, env: Environment, installed: string): OwnFiles {
+function ownFilesOf(config: Config, env: Environment, installed: string): OwnFiles {
   const { file, dirs, modulesDir } = config
   // Secrets, what `undo` needs and compiled code of Pegboard are there, whatever the configuration says.
   const fallback = defaultDirs({ env, cwd: process.cwd() }, process.cwd())

@@ -245,7 +245,7 @@ export function rememberShown(desk: ReviewDesk, id: string, waiting: readonly Wa
   desk.shownFingerprints.set(key, { ...(isPart ? before : {}), ...Object.fromEntries(now) })
 }
 
-export function forgetShown(desk: ReviewDesk, id: string, decided: readonly string[]): void {
+function forgetShown(desk: ReviewDesk, id: string, decided: readonly string[]): void {
   const shown = desk.shownFingerprints.get(shownKey(desk, id))
   if (shown === undefined) return
   const left = Object.entries(shown).filter(([name]) => !decided.includes(name))

@@ -129,7 +129,7 @@ export function openLog(args: Args, io: Io, level: LogLevel, format?: LogSetting
 }
 
 /** `dice.ts:14 total is not defined` for a call that failed by a bug in a drop-in. */
-export function bugOf({ message, at, error, tool, callId }: Readonly<Record<string, unknown>>): string | undefined {
+function bugOf({ message, at, error, tool, callId }: Readonly<Record<string, unknown>>): string | undefined {
   if (message !== 'call' || typeof at !== 'string' || error === undefined) return undefined
   return `${at} ${(error as { message?: string }).message ?? ''} (${tool}, ${callId})`
 }

@@ -38,7 +38,7 @@ export type Fault =
   /** A carriage return between tokens, which some line readers treat as a line break. */
   | 'return'
 
-export const MAX_DEPTH = 64
+const MAX_DEPTH = 64
 
 /** Keys whose values look like credentials, in lower case without `_` and `-`. */
 export const CREDENTIAL_NAMES: readonly string[] = [

@@ -63,7 +63,7 @@ function countRarePairs(text: string, from: number, end: number): number {
  * text: words, three digits, marks. At most 6 % too low for tables, logs, code, JSON, numbers, base64 and identifiers, 23 % for
  * text in any script, and up to 50 % too high (Chinese, repeated words).
  */
-export function measureText(
+function measureText(
   text: string,
   tokens: number = NO_LIMIT,
   from = 0,

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto'
 export const WIRE_NAME_MAX = 46
 
 const MODULE_ID = /^[a-z][a-z0-9_-]*$/
-export const LEGAL_WIRE = /^[A-Za-z0-9_-]+$/
+const LEGAL_WIRE = /^[A-Za-z0-9_-]+$/
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 
 export const isModuleId = (id: string): boolean => id.length <= 64 && MODULE_ID.test(id)

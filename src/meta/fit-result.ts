@@ -431,7 +431,7 @@ export const describeBytes = ({ title, mimeType, bytes }: KeptResult): string =>
   `${title}: ${mimeType}, ${formatBytes(bytes)}`
 
 const UNITS = ['bytes', 'kB', 'MB', 'GB'] as const
-export function formatBytes(bytes: number): string {
+function formatBytes(bytes: number): string {
   const unit = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
   return `${unit === 0 ? bytes : (bytes / 1_000 ** unit).toFixed(1)} ${UNITS[unit]}`
 }

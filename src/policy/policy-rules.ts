@@ -130,7 +130,7 @@ export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api|peg
  * True for a bundled module whose id begins with `pegboard_`, because a configured server has the same name. A rule that
  * permits this name means the server.
  */
-export const isRenamedModule = (owner: string): boolean => owner.startsWith('pegboard_')
+const isRenamedModule = (owner: string): boolean => owner.startsWith('pegboard_')
 
 /**
  * Compiles patterns such as `filesystem.*`, `*.delete_*` and `read`: `*` matches any run of characters. Linear time

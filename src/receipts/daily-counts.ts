@@ -35,7 +35,7 @@ const STORE_MS = 30_000
 const TRIES = 10
 /** Rows of a principal and day. Clients choose their names. */
 const MAX_ROWS = 1_000
-export const REST = 'other'
+const REST = 'other'
 
 export const zeroCounts = (): MutableCounts => Object.fromEntries(KEYS.map((key) => [key, 0])) as MutableCounts
 

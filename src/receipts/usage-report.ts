@@ -38,7 +38,7 @@ export interface UsageReport {
 }
 
 /** The name of the row for lists of tools, where rows are tools. */
-export const LISTS = '(lists of tools)'
+const LISTS = '(lists of tools)'
 
 /**
  * Sums up rows of the last days.

@@ -2,7 +2,7 @@ import type { Json } from '../core/is-record.ts'
 import { SESSION_REVISIONS } from '../core/protocol-revisions.ts'
 
 /** Capabilities in both eras. Declared even while lists are empty, because servers come and go. */
-export const serverCapabilities = {
+const serverCapabilities = {
   tools: { listChanged: true },
   prompts: { listChanged: true },
   resources: { listChanged: true, subscribe: true },

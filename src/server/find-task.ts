@@ -44,7 +44,7 @@ export function findTask(host: CallHost, caller: Caller, name: unknown): FoundTa
 const TOPIC = 'task'
 
 /** A task that another process started, and whose server may be its child. If that process has stopped, uses `here`. */
-export function remoteTaskEndpoints(
+function remoteTaskEndpoints(
   processes: ProcessRpc,
   at: string,
   owner: string,

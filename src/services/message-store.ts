@@ -93,7 +93,7 @@ export function createMessages({ documents, clock, likeness }: MessagesOptions) 
 export const timeOf = (given: number | undefined, now: number): number =>
   given !== undefined && Math.abs(given) <= 8.64e15 ? given : now
 
-export function textOf(text: unknown): string {
+function textOf(text: unknown): string {
   if (typeof text !== 'string') throw new PegboardError('E_VALIDATION', 'A message needs a text.')
   return text.slice(0, MAX_TEXT)
 }

@@ -51,7 +51,7 @@ function freeName({ name, client }: FoundServer, taken: ReadonlySet<string>): st
   }
 }
 
-export function isSameServer(a: Json, b: Json): boolean {
+function isSameServer(a: Json, b: Json): boolean {
   if (typeof a['url'] === 'string' && typeof b['url'] === 'string')
     return (
       sameAddress(a['url'], b['url']) &&

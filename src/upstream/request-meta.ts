@@ -22,7 +22,7 @@ export function ownCapabilities(asks: readonly ServerRequestKind[]): Record<stri
 }
 
 /** The client's capabilities that Pegboard can support: no unknown extensions. */
-export function relayableCapabilities(declared: Json, asks: readonly ServerRequestKind[]): Json {
+function relayableCapabilities(declared: Json, asks: readonly ServerRequestKind[]): Json {
   const capabilities: Record<string, unknown> = {}
   for (const ask of asks) if (isRecord(declared[ask])) capabilities[ask] = declared[ask]
   const extensions = declared['extensions']

@@ -19,7 +19,7 @@ export interface ListedTool {
   readonly [key: string]: unknown
 }
 
-export function hintsOf(effect: Effect, idempotent: boolean, openWorld: boolean): Readonly<Record<string, boolean>> {
+function hintsOf(effect: Effect, idempotent: boolean, openWorld: boolean): Readonly<Record<string, boolean>> {
   return {
     readOnlyHint: effect === 'read',
     destructiveHint: effect === 'destructive',

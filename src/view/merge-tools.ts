@@ -185,7 +185,7 @@ export const unchangedEntry = (tool: Tool, schema: SchemaStyle): ViewTool =>
  * depend on other tools.
  * @param isTaken whether something else has the name
  */
-export function shortNames(
+function shortNames(
   tools: ReadonlyMap<string, Tool>,
   max: number,
   isTaken: (name: string) => boolean,
@@ -204,5 +204,4 @@ export function shortNames(
   return short
 }
 
-export const withName = (tool: Tool, name: string): Tool =>
-  Object.create(tool, { name: { value: name, enumerable: true } })
+const withName = (tool: Tool, name: string): Tool => Object.create(tool, { name: { value: name, enumerable: true } })

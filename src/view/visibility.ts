@@ -206,7 +206,7 @@ export interface UnmetNeed {
 }
 
 /** The first unmet condition of a tool: provider, capabilities, flags, then permissions. */
-export function findUnmetNeed({ needs }: Tool, caller: Caller, profile: Profile): UnmetNeed | undefined {
+function findUnmetNeed({ needs }: Tool, caller: Caller, profile: Profile): UnmetNeed | undefined {
   if (!needs) return undefined
   const { provider, model, flags } = profile
   const { providers, notProviders } = needs

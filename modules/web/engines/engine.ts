@@ -56,7 +56,7 @@ const MAX_SNIPPET = 1_000
 const UNSEEN = /\p{Cc}|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\u{e0000}|[\u{e0001}-\u{e007f}]/gu
 
 /** Text of others on one line, without markup, shortened. */
-export const toPlainText = (text: unknown, most = MAX_SNIPPET): string => {
+const toPlainText = (text: unknown, most = MAX_SNIPPET): string => {
   const line = oneLine(
     stringOf(text)
       .slice(0, 8 * most)

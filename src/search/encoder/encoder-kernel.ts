@@ -55,7 +55,7 @@ export function createEncoderKernel(bytes: number): EncoderKernel {
 }
 
 /** Undefined if WebAssembly, SIMD or the memory for it is unavailable. */
-export function createSimdEncoderKernel(bytes: number): EncoderKernel | undefined {
+function createSimdEncoderKernel(bytes: number): EncoderKernel | undefined {
   try {
     const { memory, multiply, compare, mix } = instantiateWasm<Omit<EncoderKernel, 'buffer'>>(MODULE)
     memory.grow(Math.ceil(bytes / WASM_PAGE_BYTES))

@@ -23,7 +23,7 @@ const PARTS = { name: 1, server: 2, description: 3, parameters: 4 } as const
 /** Maximum number of pieces of each part, as in training. */
 const CAPS = { name: 24, server: 10, description: 96, parameters: 44 } as const
 const QUERY_PIECES = 110
-export const MAX_PIECES = 160
+const MAX_PIECES = 160
 
 const DESCRIPTION_CHARACTERS = 1_200
 const PARAMETERS_CHARACTERS = 600

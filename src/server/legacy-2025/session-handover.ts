@@ -54,7 +54,7 @@ const MAX_SETTINGS = 500
 const MAX_SETTING_CHARS = 4 * 1024
 const LASTING = new Set(['logging/setLevel', 'resources/subscribe', 'resources/unsubscribe'])
 
-export const isLasting = ({ method }: Message): boolean => method !== undefined && LASTING.has(method)
+const isLasting = ({ method }: Message): boolean => method !== undefined && LASTING.has(method)
 
 export function createSessionHandover({ shared, clock, log, idleMs }: SessionHandoverOptions): SessionHandover {
   const table = (): Table<StoredSession> => shared.store().table('session')

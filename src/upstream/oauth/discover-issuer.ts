@@ -67,7 +67,7 @@ function assertIssuer({ id, where, auth }: Site, issuer: string, grant: Grant | 
   })
 }
 
-export const sameIssuer = (a: string, b: string): boolean => a.replace(/\/$/, '') === b.replace(/\/$/, '')
+const sameIssuer = (a: string, b: string): boolean => a.replace(/\/$/, '') === b.replace(/\/$/, '')
 
 /** A login failure in Pegboard's words and OAuth's codes. Text from the other side could be mistaken for Pegboard's. */
 export function createLoginError(site: Pick<Site, 'id' | 'where'>, error: unknown): PegboardError {

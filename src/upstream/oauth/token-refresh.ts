@@ -31,7 +31,7 @@ export function withTokens(grant: Grant | undefined, tokens: StoredOAuthTokens, 
 }
 
 /** True if the authorization server permanently rejects this refresh token or client, so that only a login helps. */
-export const isRefused = (error: unknown): boolean =>
+const isRefused = (error: unknown): boolean =>
   ['invalid_grant', 'invalid_client', 'unauthorized_client'].includes(String((error as { code?: unknown }).code))
 
 /**
