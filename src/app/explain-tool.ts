@@ -1,4 +1,4 @@
-import { actionNames, createFilter } from '../catalog/naming.ts'
+import { actionNames, createFilters, leftOutBy } from '../catalog/naming.ts'
 import { shownState } from '../catalog/owner-state.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
@@ -208,9 +208,10 @@ function explainMissing(session: ExplainContext, name: string): Verdict {
     const ownName = readOfferedTools(session, id).get(action)
     if (ownName === undefined && ownerName === undefined) continue
     if (!settings.enabled) return createVerdict('upstream', `its server is switched off by ${settings.where}`)
-    if (ownName !== undefined && !createFilter(settings)(ownName)) {
-      const by = createFilter({ allow: [], deny: settings.deny })(ownName) ? 'allow' : 'deny'
-      return createVerdict('upstream', `left out by ${settings.where}.${by}`, { setting: `${settings.where}.${by}` })
+    const filter = ownName === undefined ? undefined : leftOutBy(createFilters(settings), ownName)
+    if (filter !== undefined) {
+      const setting = `${settings.where}.${filter}`
+      return createVerdict('upstream', `left out by ${setting}`, { setting })
     }
     if (ownerName === undefined) continue
     const status = app.upstreams.status().find((server) => server.id === id)

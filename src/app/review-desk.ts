@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { createFilter } from '../catalog/naming.ts'
+import { createFilters, leftOutBy } from '../catalog/naming.ts'
 import type { Config } from '../config/load-config.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
@@ -71,7 +71,7 @@ export interface ReviewDesk {
 
 /** A server or API to review. */
 interface ReviewEntry {
-  readonly settings: Parameters<typeof createFilter>[0] & { readonly trust: TrustMode }
+  readonly settings: Parameters<typeof createFilters>[0] & { readonly trust: TrustMode }
   /** Its category, which commands accept too. */
   readonly module: string
   /** The tools as read last; undefined if they never were. */
@@ -169,7 +169,8 @@ function serverOf(desk: ReviewDesk, id: string, { settings, tools }: ReviewEntry
     },
     { pins, broken: false, frozen: false },
   )
-  const passes = createFilter(settings)
+  const filters = createFilters(settings)
+  const passes = (name: string): boolean => leftOutBy(filters, name) === undefined
   const before = desk.approvedDefinitions.get(definitionsKey(desk.file, id)) ?? {}
   const first = new Set(newlyApproved.map(({ name }) => name))
   const isRejected = ({ name }: ListedDefinition): boolean => quarantined.get(name)?.why === 'rejected'

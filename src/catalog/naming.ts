@@ -72,19 +72,37 @@ export function overrideAliases(name: string, settings: Naming): readonly string
   return rename === undefined ? chosen : [...chosen, name]
 }
 
-/**
- * Returns whether the globs allow a tool, by its own name. `*` matches any characters, `?` one. `deny` also matches
- * other spellings of the same name, `allow` does not.
- */
-export function createFilter({ allow, deny }: Pick<Naming, 'allow' | 'deny'>): (name: string) => boolean {
-  const allowed = allow.map(compileGlob)
-  const denied = deny.map(compileGlob)
-  const deniesSpelling = createFoldedMatcher(deny.filter((pattern) => !pattern.includes('?')))
-  return (name) =>
-    (allowed.length === 0 || allowed.some((one) => one.test(name))) &&
-    !denied.some((one) => one.test(name)) &&
-    !deniesSpelling(spellingsOf([name]))
+/** A setting that leaves out tools. */
+export interface ToolFilter {
+  readonly setting: 'allow' | 'deny'
+  /** @param name the tool's own name */
+  leavesOut(name: string): boolean
 }
+
+/**
+ * The settings that leave out tools; empty if none does. In their globs, `*` matches any characters, `?` one. `deny`
+ * also matches other spellings of the same name, `allow` does not.
+ */
+export function createFilters({ allow, deny }: Pick<Naming, 'allow' | 'deny'>): readonly ToolFilter[] {
+  const filters: ToolFilter[] = []
+  if (deny.length > 0) {
+    const denied = deny.map(compileGlob)
+    const deniesSpelling = createFoldedMatcher(deny.filter((pattern) => !pattern.includes('?')))
+    filters.push({
+      setting: 'deny',
+      leavesOut: (name) => denied.some((one) => one.test(name)) || deniesSpelling(spellingsOf([name])),
+    })
+  }
+  if (allow.length > 0) {
+    const allowed = allow.map(compileGlob)
+    filters.push({ setting: 'allow', leavesOut: (name) => !allowed.some((one) => one.test(name)) })
+  }
+  return filters
+}
+
+/** The setting that leaves out a tool with this own name; undefined if the tool is published. */
+export const leftOutBy = (filters: readonly ToolFilter[], name: string): ToolFilter['setting'] | undefined =>
+  filters.find((filter) => filter.leavesOut(name))?.setting
 
 const compileGlob = (pattern: string): RegExp =>
   new RegExp(
@@ -97,10 +115,7 @@ const compileGlob = (pattern: string): RegExp =>
 
 const NO_TOOL = 'which is no tool.'
 
-/**
- * Settings of tools without effect, as sentences. @param listed tools by own names; undefined for those that are
- * filtered out
- */
+/** Settings of tools without effect, as sentences. @param listed tools by own names; undefined if not published */
 export function namingProblems(
   settingPath: string,
   id: string,
@@ -110,13 +125,16 @@ export function namingProblems(
 ): string[] {
   if (listed.size === 0) return []
   const { byId, tools } = catalog.snapshot()
+  const filters = createFilters(settings)
   return Object.entries(settings.tools).flatMap(([name, { alias = [], replaces }]) => {
     if (!listed.has(name)) {
       const [near] = findNearest(name, listed.keys())
       return [`${settingPath} names "${name}", which ${id} does not have${near ? `; did you mean "${near}"?` : '.'}`]
     }
+    const filter = leftOutBy(filters, name)
+    if (filter) return [`${settingPath}.${name} has no effect: ${filter} leaves the tool out.`]
     const tool = listed.get(name)
-    if (!tool) return [`${settingPath}.${name} has no effect: allow and deny leave the tool out.`]
+    if (!tool) return []
     const replaced = replaces === undefined ? undefined : replacedId(replaces, byId)
     const clashes = alias.flatMap((other) => {
       const folded = other.toLowerCase()

@@ -1,5 +1,5 @@
 import type { Catalog } from '../catalog/catalog.ts'
-import { createFilter, mayAppearLater, namingProblems } from '../catalog/naming.ts'
+import { createFilters, leftOutBy, mayAppearLater, namingProblems } from '../catalog/naming.ts'
 import type { OwnerState } from '../catalog/owner.ts'
 import type { CallContext } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
@@ -93,7 +93,8 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   const { catalog, clock, lists, documents, approval } = shared
   const log = shared.log.scoped(module)
   const key = listKey(settings)
-  const passes = createFilter(settings)
+  const filters = createFilters(settings)
+  const passes = (name: string): boolean => leftOutBy(filters, name) === undefined
   const origins = originsOf(settings)
   const sender = createSender(id, origins.mayBePrivate, `openapi.${id}.allowPrivate`)
   const auth = createAuth(id, settings.auth, settings.headers, sender.send, clock, origins.mayHaveSecrets)

@@ -2,8 +2,9 @@ import type { Catalog } from '../catalog/catalog.ts'
 import {
   actionName,
   actionNames,
-  createFilter,
+  createFilters,
   exposedName,
+  leftOutBy,
   mayAppearLater,
   namingProblems,
 } from '../catalog/naming.ts'
@@ -90,7 +91,8 @@ interface AdaptedTool {
 
 export function createPublisher(options: PublisherOptions): Publisher {
   const { id, module, settings, catalog, log } = options
-  const passes = createFilter(settings)
+  const filters = createFilters(settings)
+  const passes = (name: string): boolean => leftOutBy(filters, name) === undefined
   let published: Listing | undefined
   let quarantineReasons = noReasons
   let quarantined = false
@@ -134,16 +136,18 @@ export function createPublisher(options: PublisherOptions): Publisher {
   /** Tools of a server without tool settings are created on access; a list only needs their number. */
   function toolsOf(records: readonly ToolRecord[]): readonly Tool[] | LazyTools {
     count = records.length
-    const tokens = Object.keys(settings.tools).length === 0 ? tokensOf(records) : undefined
+    const tokens = isAsNamed ? tokensOf(records) : undefined
     // If each principal logs in, visibility differs by caller.
     if (tokens === undefined || settings.auth?.perPrincipal) return adaptAll(records)
     return { count, tokens, available: options.available, make: () => adaptAll(records) }
   }
 
+  const passing = ({ tools }: Listing): readonly ToolRecord[] => tools.filter(({ name }) => passes(name))
+
   /** Known tools that were approved as a whole are not parsed until accessed. */
   function storedSummaryOf({ brief }: Listing): ToolSummary | undefined {
     const { trust } = options
-    const asListed = settings.allow.length + settings.deny.length + Object.keys(settings.tools).length === 0
+    const asListed = filters.length === 0 && isAsNamed
     if (brief?.tokens === undefined || brief.prefix !== settings.prefix || !asListed) return undefined
     if (settings.auth?.perPrincipal || (trust && !trust.holds(id, brief.seal))) return undefined
     return { count: brief.count, tokens: brief.tokens }
@@ -157,10 +161,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const storedSummary = storedSummaryOf(listing)
     if (storedSummary) {
       count = storedSummary.count
-      const lazyTools = { ...storedSummary, available: options.available, make: () => adaptAll(listing.tools) }
+      const lazyTools = { ...storedSummary, available: options.available, make: () => adaptAll(passing(listing)) }
       return { tools: lazyTools, quarantined: [] }
     }
-    const records = listing.tools.filter(({ name }) => passes(name))
+    const records = passing(listing)
     if (!records.some(({ name }) => quarantineReasons.has(name))) return { tools: toolsOf(records), quarantined: [] }
     // Quarantined tools keep their names, so that no other tool takes them.
     const all = [...adaptTools(records)]
@@ -282,7 +286,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   }
 
   function problems(): string[] {
-    if (!published || Object.keys(settings.tools).length === 0) return []
+    if (!published || isAsNamed) return []
     const listed = new Map(published.tools.map(({ name }) => [name, adaptedTools.get(name)?.tool]))
     return namingProblems(`${settings.where}.tools`, id, settings, listed, catalog)
   }

@@ -77,7 +77,7 @@ describe('tool overrides', () => {
     expect(app.nameProblems()).toEqual([
       'mcpServers.hub.tools.issues_find.alias "other" is not used: it is the name of mcp_plain.other.',
       'mcpServers.hub.tools names "missing", which hub does not have.',
-      'mcpServers.hub.tools.hidden_one has no effect: allow and deny leave the tool out.',
+      'mcpServers.hub.tools.hidden_one has no effect: deny leaves the tool out.',
     ])
   })
 })

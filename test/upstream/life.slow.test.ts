@@ -66,6 +66,21 @@ describe('a lazy server', () => {
     )
   })
 
+  it('that is known has no tool that its settings leave out', async () => {
+    const manifests = keeping()
+    await withServers({ s: scripted() }, async () => undefined, { manifests })
+    await withServers(
+      { s: { ...scripted(), deny: ['crash*'] } },
+      async ({ catalog }) => {
+        const { state, tools } = catalog.snapshot().owners.get('mcp_s') ?? {}
+        expect(state).toBe('known')
+        expect(tools?.map(({ id }) => id)).toContain('mcp_s.echo')
+        expect(tools?.map(({ id }) => id)).not.toContain('mcp_s.crash')
+      },
+      { manifests, wait: false },
+    )
+  })
+
   it('is not stopped during a call, and afterwards only when idle for long enough', () =>
     withServers(
       { s: { ...scripted(), idleStopMs: 10_000 } },
