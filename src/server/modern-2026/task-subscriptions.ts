@@ -1,8 +1,10 @@
 import { abortAfter } from '../../core/abort.ts'
 import type { Caller } from '../../core/caller.ts'
 import type { Clock } from '../../core/clock.ts'
+import { isPegboardError } from '../../core/errors.ts'
 import type { Json } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
+import { isProtocolFailure } from '../../core/protocol-failure.ts'
 import { CLIENT_CAPABILITIES, SUBSCRIPTION } from '../../core/protocol-meta.ts'
 import { acceptsTasks, isOver } from '../../core/task-protocol.ts'
 import { relayOf } from '../../core/tool.ts'
@@ -51,8 +53,18 @@ export function addTasksToAck(message: object, { names, subscription }: WantedTa
   return { ...message, params: { ...params, notifications } }
 }
 
+const METHOD_NOT_FOUND = -32601
+const INVALID_PARAMS = -32602
+
+/** True if the task is gone, or if the caller may not see it: no later poll can succeed. */
+function isFinal(error: unknown): boolean {
+  if (isProtocolFailure(error)) return error.code === INVALID_PARAMS || error.code === METHOD_NOT_FOUND
+  return isPegboardError(error) && !error.retryable
+}
+
 /**
  * Sends every change of the caller's tasks until they end. Polls their servers with `tasks/get`, which both eras answer.
+ * Repeats a failed poll after 2, 4, 8 … 30 s, unless the error is final.
  * @returns a function that stops this
  */
 export function sendTaskChanges(
@@ -84,9 +96,13 @@ export function sendTaskChanges(
     timers.set(name, cancel)
   }
 
-  function begin(name: string, lastState: string): void {
+  function begin(name: string, lastState: string, failures = 0): void {
     poll(name, lastState).catch((error) => {
       host.log.debug('the state of a task could not be read', { error })
+      if (stop.signal.aborted || isFinal(error)) return
+      const waitMs = Math.min(EVERY_MS.usual * 2 ** failures, EVERY_MS.most)
+      const cancel = clock.after(waitMs, () => begin(name, lastState, failures + 1))
+      timers.set(name, cancel)
     })
   }
 
