@@ -199,7 +199,7 @@ export interface Relay extends RequestOwner {
   readonly wantsProgress?: boolean
   readonly meta: Readonly<Record<string, unknown>>
   readonly inputResponses?: unknown
-  /** True if the client answers a question of this call, which it made before. */
+  /** True if the client answers a question of this call, which it made before. A signed `requestState` proves it. */
   readonly resumed?: true
   readonly requestState?: unknown
   /** Capabilities as the client declared them. */

@@ -59,7 +59,7 @@ export interface ApprovalGate {
   combineApprovals(calls: readonly GatedCall[]): JointApproval | undefined
   /**
    * Call this when an approved call ended with a question of its server, or with a page to open. When the client
-   * repeats the call with the answer within 15 minutes, it needs no second approval.
+   * repeats the call with the answer and the signed state within 15 minutes, it needs no second approval.
    */
   keepApproval(call: PendingCall): void
 }
@@ -83,8 +83,7 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
 
   /** True once for each call that was approved before its server asked a question. */
   function takeKeptApproval(call: PendingCall): boolean {
-    const { resumed, inputResponses } = call.relay
-    if (keptApprovals.size === 0 || (!resumed && inputResponses === undefined)) return false
+    if (keptApprovals.size === 0 || !call.relay.resumed) return false
     const key = keyOf(call)
     const until = keptApprovals.get(key)
     keptApprovals.delete(key)

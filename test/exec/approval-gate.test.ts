@@ -55,6 +55,15 @@ describe('an approved call that its server answers with a question', () => {
     expect(asked()).toBe(7)
   })
 
+  it('needs a new approval if the answer has no signed state', async () => {
+    const { gate, call, asked } = rig()
+    gate.keepApproval(call())
+    await gate.askIfNeeded(call({}, { inputResponses: {} }))
+    expect(asked()).toBe(1)
+    // The answer with the state still needs none.
+    expect(gate.askIfNeeded(call({}, { inputResponses: {}, resumed: true }))).toBeUndefined()
+  })
+
   it('needs a new approval when the answer arrives too late', async () => {
     const { gate, call, clock, asked } = rig()
     gate.keepApproval(call())
