@@ -3,7 +3,7 @@ import { abortAfter } from '../core/abort.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { readAll } from '../core/read-all.ts'
 import type { AddressKind } from '../policy/network-rules.ts'
-import { OWN_NETWORK } from '../policy/own-network.ts'
+import { OPERATOR_NETWORK } from '../policy/own-network.ts'
 
 /** An HTTP request. Never logged, because it may contain secrets. */
 export interface ApiRequest {
@@ -85,7 +85,7 @@ async function createAgent(allowPrivate: boolean, setting: string) {
 }
 
 const rulesFor = (allowPrivate: boolean, setting: string) => ({
-  allow: new Set<AddressKind>(['public', ...(allowPrivate ? OWN_NETWORK : [])]),
+  allow: new Set<AddressKind>(['public', ...(allowPrivate ? OPERATOR_NETWORK : [])]),
   http: allowPrivate,
   setting,
 })

@@ -4,11 +4,12 @@ import { abortAfter } from '../core/abort.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import type { Fetch, FetchInit } from '../core/fetch-types.ts'
 import type { NetRules } from './network-rules.ts'
+import { OWN_NETWORK } from './own-network.ts'
 import { describeTlsError } from './tls-errors.ts'
 import { isBodyless, toResponse } from './to-response.ts'
 
 export interface FetchOptions {
-  /** Allow private networks and this machine; default false. Metadata addresses of clouds are never allowed. */
+  /** Allow private networks and this machine; default false. Link-local and cloud metadata addresses are never allowed. */
   readonly allowPrivate?: boolean
   /** The setting that decides, named in refusals. */
   readonly setting: string
@@ -53,7 +54,7 @@ const CROSS_ORIGIN_HEADERS =
  */
 export function createFetch(options: FetchOptions): GuardedFetch {
   const rules: NetRules = {
-    allow: new Set(options.allowPrivate ? (['public', 'private', 'loopback'] as const) : (['public'] as const)),
+    allow: new Set(['public', ...(options.allowPrivate ? OWN_NETWORK : [])]),
     http: true,
     setting: options.setting,
     ...(options.lookup ? { lookup: options.lookup } : {}),

@@ -1,2 +1,10 @@
-/** The kinds of addresses that a setting such as `allowPrivate` allows besides public ones. */
-export const OWN_NETWORK = ['private', 'link-local', 'loopback'] as const
+// Not in network-rules.ts: `fetch` and `connect` load that only with the first request.
+
+/**
+ * The kinds of addresses that a setting such as `allowPrivate` allows besides public ones, if a model or a tool chooses
+ * the address. Clouds put services with credentials at link-local addresses.
+ */
+export const OWN_NETWORK = ['private', 'loopback'] as const
+
+/** The same for a server or API that the operator configured: a device may have no other address. */
+export const OPERATOR_NETWORK = [...OWN_NETWORK, 'link-local'] as const

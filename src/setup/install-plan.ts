@@ -1,5 +1,6 @@
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { assertReachable, isLoopback, publicOnly } from '../policy/network-rules.ts'
+import { OWN_NETWORK } from '../policy/own-network.ts'
 import type {
   Argument,
   NamedTemplate,
@@ -219,7 +220,7 @@ function assertAddress(text: string, allowPrivate: boolean): void {
     assertReachable(
       url,
       allowPrivate
-        ? { allow: new Set(['public', 'private', 'loopback']), http: true, setting: 'registry.allowPrivate' }
+        ? { allow: new Set(['public', ...OWN_NETWORK]), http: true, setting: 'registry.allowPrivate' }
         : publicOnly('registry.allowPrivate'),
     )
   } catch (error) {

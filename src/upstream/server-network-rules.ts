@@ -1,12 +1,12 @@
 import { isLoopback, type NetRules, publicOnly } from '../policy/network-rules.ts'
-import { OWN_NETWORK } from '../policy/own-network.ts'
+import { OPERATOR_NETWORK } from '../policy/own-network.ts'
 import type { HttpTarget, ServerSettings } from './upstream-settings.ts'
 
 /** Network rules for a configured server: any address the operator configured, except cloud metadata. */
 export function serverRules({ allowPrivate, where }: Pick<ServerSettings, 'allowPrivate' | 'where'>): NetRules {
   const setting = `${where}.allowPrivate`
   if (!allowPrivate) return publicOnly(setting)
-  return { allow: new Set(['public', ...OWN_NETWORK, 'reserved']), http: true, setting }
+  return { allow: new Set(['public', ...OPERATOR_NETWORK, 'reserved']), http: true, setting }
 }
 
 /**

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { type AddressInfo, createServer, isIP, type Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createConnect } from '../../src/policy/connect.ts'
+import { createFetch } from '../../src/policy/guarded-fetch.ts'
 
 /** A service on this machine that sends a greeting and counts connections. */
 async function service() {
@@ -41,6 +42,17 @@ describe('a guarded connection', () => {
       expect(sockets).toEqual([])
     },
   )
+
+  it.each(['169.254.1.1', 'fe80::1'])('does not reach the link-local address %s, as fetch does not', async (host) => {
+    const lookup = async () => [{ address: host, family: isIP(host) }]
+    const options = { allowPrivate: true, setting: 'x', lookup }
+    const refused = { code: 'E_SSRF_BLOCKED', hint: 'No setting allows it.' }
+    for (const target of [host, 'board.example'])
+      await expect(createConnect(options)(target, 79), target).rejects.toMatchObject(refused)
+    const url = `http://${isIP(host) === 6 ? `[${host}]` : host}/`
+    for (const target of [url, 'http://board.example/'])
+      await expect(createFetch(options)(target), target).rejects.toMatchObject(refused)
+  })
 
   it('rejects a name that resolves to this machine, and always cloud metadata', async () => {
     const { port, sockets } = await service()

@@ -3,7 +3,7 @@ import type { OAuthDiscoveryState } from '@modelcontextprotocol/client'
 import { messageOf, PegboardError } from '../../core/errors.ts'
 import { omitUndefined } from '../../core/omit-undefined.ts'
 import { replacedByOthers } from '../../core/written-by-others.ts'
-import { OWN_NETWORK } from '../../policy/own-network.ts'
+import { OPERATOR_NETWORK } from '../../policy/own-network.ts'
 import { createHttpClient } from '../http-client.ts'
 import type { IdpSettings } from '../upstream-settings.ts'
 import { MAX_ANSWER, REQUEST_MS, type Site } from './auth-site.ts'
@@ -26,7 +26,7 @@ export async function enterpriseGrant(
   // loopback.
   const http = await createHttpClient(
     {
-      allow: new Set(['public', ...OWN_NETWORK]),
+      allow: new Set(['public', ...OPERATOR_NETWORK]),
       http: true,
       setting: `${where}.auth.idp.tokenEndpoint`,
     },
