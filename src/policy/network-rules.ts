@@ -179,6 +179,10 @@ export function isLoopback(url: URL): boolean {
   return isIP(host) ? addressKind(host) === 'loopback' : isLocalName(host)
 }
 
+/** True for https, and for plain http to this machine, where nobody can read it on the way. */
+export const isSafeUrl = (url: URL): boolean =>
+  url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url))
+
 const bareHost = (hostname: string): string => hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
 const isLocalName = (host: string): boolean => /(^|\.)localhost$/i.test(host)
 

@@ -5,8 +5,9 @@ import type { Fetch } from '../core/fetch-types.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { createFetch } from '../policy/guarded-fetch.ts'
+import { isSafeUrl } from '../policy/network-rules.ts'
 import { type Bearer, rightsOfScopes } from './bearer-tokens.ts'
-import { isSafeUrl, type OAuthSettings } from './server-options.ts'
+import type { OAuthSettings } from './server-options.ts'
 
 /** Why an access token is rejected, as in RFC 6750; `unavailable`: it cannot be checked now. */
 export type Rejection = 'invalid_token' | 'insufficient_scope' | 'unavailable'

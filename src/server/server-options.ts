@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { EFFECTS } from '../core/tool.ts'
+import { isSafeUrl } from '../policy/network-rules.ts'
 
 const grantOptions = () => ({
   tools: z
@@ -32,10 +33,6 @@ const tokenOptions = z.lazy(() =>
 
 /** Signature algorithms with a private key of the issuer; never `none` or a shared secret. */
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const
-
-/** Plain http is safe on this machine only. */
-export const isSafeUrl = ({ protocol, hostname }: URL): boolean =>
-  protocol === 'https:' || (protocol === 'http:' && /^(?:localhost|\[::1\]|127(?:\.\d+){3})$/.test(hostname))
 
 const isSafe = (text: string): boolean => {
   const url = new URL(text)

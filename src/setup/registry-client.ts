@@ -3,7 +3,7 @@ import type { Fetch } from '../core/fetch-types.ts'
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { createFetch } from '../policy/guarded-fetch.ts'
-import { isLoopback } from '../policy/network-rules.ts'
+import { isLoopback, isSafeUrl } from '../policy/network-rules.ts'
 import { parseRegistryServer, type RegistryServer, SERVER_NAME, shownText } from './registry-server.ts'
 
 /** A server of a search, without what is needed to run it. */
@@ -139,8 +139,7 @@ export function createRegistry({ url, allowPrivate }: RegistryOptions): Registry
 
 function baseOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
-  const isFine = url && (url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url)))
-  if (!isFine || url.username !== '' || url.password !== '')
+  if (!url || !isSafeUrl(url) || url.username !== '' || url.password !== '')
     throw new PegboardError(
       'E_CONFIG_INVALID',
       'The address of the registry must be an https URL without a password.',

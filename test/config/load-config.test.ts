@@ -314,6 +314,22 @@ describe('tokens', () => {
   })
 })
 
+describe('an issuer of access tokens', () => {
+  const issuerOf = (issuer: string) =>
+    read({ server: { http: { oauth: { issuer } } } }).config.server.http.oauth?.issuer
+
+  it.each(['https://as.example', 'http://localhost:8080', 'http://as.localhost:8080', 'http://127.1'])(
+    'can be at %s',
+    (issuer) => expect(issuerOf(issuer)).toBe(issuer),
+  )
+
+  it.each(['http://as.example', 'http://localhost.example', 'http://10.0.0.1', 'ftp://localhost'])(
+    'cannot be at %s',
+    async (issuer) =>
+      expect((await refusal(() => issuerOf(issuer))).message).toContain('must be an https address (http only on'),
+  )
+})
+
 describe('variables', () => {
   it('are filled in every notation', () => {
     const value = {

@@ -8,6 +8,7 @@ import {
   assertReachable,
   createGuardedAgent,
   isLoopback,
+  isSafeUrl,
   type NetRules,
   publicOnly,
 } from '../../src/policy/network-rules.ts'
@@ -148,6 +149,12 @@ describe('a URL is rejected by its text', () => {
     expect(
       ['http://localhost', 'http://[::1]', 'http://127.1', 'http://10.0.0.1'].map((url) => isLoopback(new URL(url))),
     ).toEqual([true, true, true, false]))
+  it('and is safe with https, or on this machine', () =>
+    expect(
+      ['https://a.example', 'http://a.localhost', 'http://a.example', 'ws://localhost'].map((url) =>
+        isSafeUrl(new URL(url)),
+      ),
+    ).toEqual([true, true, false, false]))
 })
 
 describe('a guarded agent', () => {

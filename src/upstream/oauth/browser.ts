@@ -1,5 +1,5 @@
 import { PegboardError } from '../../core/errors.ts'
-import { isLoopback } from '../../policy/network-rules.ts'
+import { isSafeUrl } from '../../policy/network-rules.ts'
 import type { Environment } from '../../programs/spawn.ts'
 
 /** Opens a page for a person. The URL must come from `browserUrl`. */
@@ -15,8 +15,7 @@ export function browserUrl(url: URL): string {
     new PegboardError('E_SSRF_BLOCKED', `The login page is not opened: ${why}.`, {
       hint: 'The authorization server sent an address that is not safe to open in a browser.',
     })
-  if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLoopback(url)))
-    throw refused(`its address begins with ${url.protocol} and not with https:`)
+  if (!isSafeUrl(url)) throw refused(`its address begins with ${url.protocol} and not with https:`)
   if (url.username !== '' || url.password !== '') throw refused('its address carries a user or password')
   // Percent-encodes quotes, blanks and line breaks that the URL parser leaves.
   const text = url.href.replace(/[^\w\-.~:/?#[\]@!$&()*+,;=%]/g, (char) => encodeURIComponent(char).replace("'", '%27'))
