@@ -1,4 +1,5 @@
 // Builds dist/: three scripts with all code, their loader (src/boot/), ES modules that export parts of them, licences and types.
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -31,6 +32,7 @@ const common = {
 }
 
 rmSync('dist', { recursive: true, force: true })
+execFileSync(process.execPath, ['scripts/run-ts.mjs', 'scripts/default-settings.ts'])
 
 // undici faces the network: its fixes should reach users without a new release of Pegboard. The rest is optional.
 const external = ['undici', '@napi-rs/keyring', 'libsql', 'ioredis', 'bullmq', 'pg', 'mysql2', '@opentelemetry/*']

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { configJsonSchema, fileSchema } from '../src/config/config-schema.ts'
+import { configJsonSchema } from '../src/config/config-schema.ts'
 import type { ToolModule } from '../src/core/module.ts'
 import {
   clientsTable,
@@ -50,18 +50,14 @@ export function rewritePages(root: string, modules: readonly ToolModule[], check
   }
   return [
     ...PAGES.filter((name) => rewrite(name, (old) => fillSections(old, sections))),
-    ...Object.entries(FILES).flatMap(([name, create]) => (rewrite(name, create) ? [name] : [])),
+    ...(rewrite(SCHEMA, schemaFile) ? [SCHEMA] : []),
   ]
 }
 
+const SCHEMA = 'mcp.config.schema.json'
+
 /** The text of mcp.config.schema.json. */
 export const schemaFile = (): string => `${JSON.stringify(configJsonSchema(), null, 2)}\n`
-
-/** The text of default-settings.json, which `parseFile` uses. */
-export const defaultsFile = (): string => `${JSON.stringify(fileSchema.parse({}), null, 2)}\n`
-
-/** Files that are generated as a whole. */
-const FILES = { 'mcp.config.schema.json': schemaFile, 'src/config/default-settings.json': defaultsFile }
 
 const SECTION = /(<!-- generated:([\w-]+) -->\n)[\s\S]*?(<!-- \/generated -->)/g
 

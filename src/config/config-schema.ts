@@ -152,7 +152,7 @@ export function parseFile(value: Readonly<Record<string, unknown>>): z.ZodSafePa
   const given = Object.fromEntries(Object.entries(fileSchema.shape).filter(([key]) => Object.hasOwn(value, key)))
   const result = z.strictObject(given).safeParse(value, QUICK)
   return result.success
-    ? // Not typed, so that the build works before `npm run docs` writes a new default.
+    ? // Not typed, so that the types are right before the build writes a new default.
       { success: true, data: { ...(defaultSettings as object), ...result.data } as FileSettings }
     : (result as z.ZodSafeParseError<FileSettings>)
 }
