@@ -33,43 +33,17 @@ export interface HttpTarget {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Settings that are used as they are written. `serverSchema` describes them. */
-type Optional =
-  | 'auth'
-  | 'connectTimeoutMs'
-  | 'effect'
-  | 'instance'
-  | 'internal'
-  | 'maxResultTokens'
-  | 'provides'
-  | 'summary'
-  | 'timeoutMs'
-  | 'tripwire'
-
-/** Settings that have a default. `serverSchema` describes them. */
-type Defaulted =
-  | 'allow'
-  | 'allowPrivate'
-  | 'deny'
-  | 'enabled'
-  | 'idleStopMs'
-  | 'maxConcurrent'
-  | 'maxInstances'
-  | 'maxInstancesPerPrincipal'
-  | 'maxQueued'
-  | 'prefix'
-  | 'relay'
-  | 'start'
-  | 'trustHints'
-
-export interface ServerSettings
-  extends Pick<Entry, Optional>,
-    Readonly<{ [Key in Defaulted]: NonNullable<Entry[Key]> }> {
+export interface ServerSettings extends Readonly<PlainSettings> {
   readonly target: StdioTarget | HttpTarget
-  readonly trust: 'review' | 'first-use' | 'always'
   /** Path of the entry, such as `mcpServers.<id>`, for messages. */
   readonly where: string
+  readonly enabled: boolean
+  readonly prefix: string
+  readonly allow: readonly string[]
+  readonly deny: readonly string[]
   readonly tools: Readonly<Record<string, ToolOverride>>
+  readonly trust: 'review' | 'first-use' | 'always'
+  readonly allowPrivate: boolean
 }
 
 /** The services that a server may provide. */
@@ -151,6 +125,92 @@ const sandboxSchema = z.lazy(() =>
   ]),
 )
 
+/** Settings that a process or session depends on. If one changes, the server restarts. */
+const restartOptions = {
+  relay: z
+    .array(z.enum(ASKS))
+    .default(['elicitation'])
+    .describe('Requests of the server to relay to the client: elicitation (default), sampling, roots.'),
+  instance: z
+    .enum(['shared', 'principal', 'session'])
+    .optional()
+    .describe(
+      'Who shares one running instance: all clients (shared), one principal, or one session. Default: session for browsers, shells, interpreters and servers that ask questions; otherwise shared.',
+    ),
+  auth: authSchema.optional().describe('How to get tokens for a remote server.'),
+}
+
+/** A reload applies changes of these settings without a restart. */
+const liveOptions = {
+  timeoutMs: z.int().min(100).max(600_000).optional().describe('Maximum duration of a call, in milliseconds.'),
+  maxResultTokens: maxResultTokens.optional(),
+  connectTimeoutMs: z
+    .int()
+    .min(100)
+    .max(3_600_000)
+    .optional()
+    .describe(
+      'Maximum time to connect, in milliseconds (default 30000; 180000 for package runners such as npx and for new programs).',
+    ),
+  trustHints: z
+    .boolean()
+    .default(false)
+    .describe("Trust readOnlyHint and other hints of the server even if the tool's name disagrees."),
+  effect: z
+    .enum(EFFECTS)
+    .optional()
+    .describe(
+      'Maximum effect of all tools of the server, whatever their hints are. tools.<name>.effect sets it for one tool.',
+    ),
+  tripwire: tripwireOptions
+    .optional()
+    .describe('What to do with secrets in results (default warn: note them in the audit log).'),
+  start: z
+    .enum(['lazy', 'background', 'eager'])
+    .default('lazy')
+    .describe(
+      'When to start the server: on first use (lazy, default), after the first list or after one second (background), or immediately (eager).',
+    ),
+  idleStopMs: z
+    .int()
+    .min(0)
+    .default(300_000)
+    .describe('Stop a lazy server after this many milliseconds without use (0: never; default 300000).'),
+  maxConcurrent: z
+    .int()
+    .min(1)
+    .default(128)
+    .describe('Maximum number of running calls (default 128). One principal can use at most seven eighths of it.'),
+  maxQueued: z
+    .int()
+    .min(0)
+    .default(1_000)
+    .describe('Maximum number of waiting calls (default 1000). Further calls fail.'),
+  maxInstances: z.int().min(1).default(32).describe('Maximum number of running instances (default 32).'),
+  maxInstancesPerPrincipal: z
+    .int()
+    .min(1)
+    .default(8)
+    .describe('Maximum number of running instances for one principal (default 8).'),
+  internal: z
+    .boolean()
+    .optional()
+    .describe(
+      'Offer the tools to modules only, for example as a search engine of web. Clients cannot see or call them.',
+    ),
+  provides: z
+    .enum(PROVIDED)
+    .optional()
+    .describe(
+      'Kind of tool that the server provides. Callers who can use the server get its tools instead of those of modules.',
+    ),
+  summary: z.string().optional().describe('One line about the server, shown with its category.'),
+}
+
+/** Settings that `ServerSettings` has as they are written. */
+const plainOptions = { ...restartOptions, ...liveOptions }
+type PlainSettings = z.output<z.ZodObject<typeof plainOptions>>
+
 /** One entry of `mcpServers` in the format of Claude Desktop, Cursor and VS Code, with Pegboard's own keys added. */
 export const serverSchema = z.looseObject({
   command: z.string().min(1).optional().describe('Program to run. It serves MCP over stdin and stdout.'),
@@ -172,18 +232,6 @@ export const serverSchema = z.looseObject({
     .describe(
       'Transport: stdio, http, streamable-http or sse (default: detected). Also accepts the values of provides.',
     ),
-  provides: z
-    .enum(PROVIDED)
-    .optional()
-    .describe(
-      'Kind of tool that the server provides. Callers who can use the server get its tools instead of those of modules.',
-    ),
-  internal: z
-    .boolean()
-    .optional()
-    .describe(
-      'Offer the tools to modules only, for example as a search engine of web. Clients cannot see or call them.',
-    ),
   transport: z.string().optional().describe('The same as type.'),
   headers: z.record(z.string(), scalar).optional().describe('HTTP headers for every request.'),
   enabled: z.boolean().optional().describe('Set to false to turn the server off.'),
@@ -197,62 +245,7 @@ export const serverSchema = z.looseObject({
   enabledTools: names.optional().describe('The same as allow.'),
   excludeTools: names.optional().describe('The same as deny.'),
   disabledTools: names.optional().describe('The same as deny.'),
-  timeoutMs: z.int().min(100).max(600_000).optional().describe('Maximum duration of a call, in milliseconds.'),
-  maxResultTokens: maxResultTokens.optional(),
-  connectTimeoutMs: z
-    .int()
-    .min(100)
-    .max(3_600_000)
-    .optional()
-    .describe(
-      'Maximum time to connect, in milliseconds (default 30000; 180000 for package runners such as npx and for new programs).',
-    ),
-  trustHints: z
-    .boolean()
-    .optional()
-    .describe("Trust readOnlyHint and other hints of the server even if the tool's name disagrees."),
-  effect: z
-    .enum(EFFECTS)
-    .optional()
-    .describe(
-      'Maximum effect of all tools of the server, whatever their hints are. tools.<name>.effect sets it for one tool.',
-    ),
-  tripwire: tripwireOptions
-    .optional()
-    .describe('What to do with secrets in results (default warn: note them in the audit log).'),
-  relay: z
-    .array(z.enum(ASKS))
-    .optional()
-    .describe('Requests of the server to relay to the client: elicitation (default), sampling, roots.'),
-  start: z
-    .enum(['lazy', 'background', 'eager'])
-    .optional()
-    .describe(
-      'When to start the server: on first use (lazy, default), after the first list or after one second (background), or immediately (eager).',
-    ),
-  idleStopMs: z
-    .int()
-    .min(0)
-    .optional()
-    .describe('Stop a lazy server after this many milliseconds without use (0: never; default 300000).'),
-  maxConcurrent: z
-    .int()
-    .min(1)
-    .optional()
-    .describe('Maximum number of running calls (default 128). One principal can use at most seven eighths of it.'),
-  maxQueued: z.int().min(0).optional().describe('Maximum number of waiting calls (default 1000). Further calls fail.'),
-  instance: z
-    .enum(['shared', 'principal', 'session'])
-    .optional()
-    .describe(
-      'Who shares one running instance: all clients (shared), one principal, or one session. Default: session for browsers, shells, interpreters and servers that ask questions; otherwise shared.',
-    ),
-  maxInstances: z.int().min(1).optional().describe('Maximum number of running instances (default 32).'),
-  maxInstancesPerPrincipal: z
-    .int()
-    .min(1)
-    .optional()
-    .describe('Maximum number of running instances for one principal (default 8).'),
+  ...plainOptions,
   trust: z
     .union([z.enum(['review', 'first-use', 'always']), z.boolean()], {
       error: 'must be "review", "first-use" or "always"',
@@ -266,14 +259,12 @@ export const serverSchema = z.looseObject({
     .optional()
     .describe('Allow private addresses and plain http (default true; false for servers of profiles).'),
   allow_private: z.boolean().optional().describe('The same as allowPrivate.'),
-  auth: authSchema.optional().describe('How to get tokens for a remote server.'),
   tools: z
     .union([z.record(z.string(), toolOverrideOptions), names])
     .optional()
     .describe(
       "Settings by the server's tool name: rename, describe, alias, replaces, timeoutMs, maxResultTokens, effect. A list means the same as allow.",
     ),
-  summary: z.string().optional().describe('One line about the server, shown with its category.'),
   description: z.string().optional().describe('The same as summary.'),
 })
 
@@ -295,6 +286,14 @@ const FOREIGN = new Set([
   'version',
   'watchPaths',
 ])
+
+const RESTART_KEYS = Object.keys(restartOptions) as ReadonlyArray<keyof typeof restartOptions>
+
+/** If this changes, a reload restarts the server. Attribution is fixed per connection, so it depends on an empty `prefix`. */
+export function restartKeyOf(settings: ServerSettings): string {
+  const { target, allowPrivate, prefix } = settings
+  return JSON.stringify([target, allowPrivate, prefix === '', ...RESTART_KEYS.map((key) => settings[key])])
+}
 
 interface Defaults {
   /** Path of the entry in the configuration. */
@@ -320,7 +319,10 @@ export function parseServer(
     const [nearest] = FOREIGN.has(key) ? [] : findNearest(key, Object.keys(serverSchema.shape), 2, 1)
     warnings.push(`${where}.${key} is not a setting of Pegboard${nearest ? `; did you mean "${nearest}"?` : '.'}`)
   }
-  const { effect, tripwire, instance, auth, timeoutMs, maxResultTokens, connectTimeoutMs } = entry
+  const plain = Object.fromEntries(
+    Object.entries(entry).filter(([key]) => Object.hasOwn(plainOptions, key)),
+  ) as PlainSettings
+  const { auth, instance } = plain
   const summary = entry.summary ?? entry.description
   const toolNames = Array.isArray(entry.tools) ? entry.tools : undefined
   const provides = entry.provides ?? PROVIDED.find((one) => one === entry.type)
@@ -334,47 +336,38 @@ export function parseServer(
       `${where}.instance: "shared" does not go with auth.perPrincipal, where every principal has its own connection.`,
     )
   const settings: ServerSettings = {
+    ...plain,
     target,
+    where,
     enabled: entry.enabled !== false && entry.disabled !== true,
     prefix: entry.prefix ?? id,
     allow: joinLists(entry.allow, entry.allowed_actions, entry.includeTools, entry.enabledTools, toolNames),
     deny: joinLists(entry.deny, entry.blocked_actions, entry.excludeTools, entry.disabledTools),
-    trustHints: entry.trustHints ?? false,
-    relay: entry.relay ?? ['elicitation'],
-    start: entry.start ?? 'lazy',
-    idleStopMs: entry.idleStopMs ?? 300_000,
-    maxConcurrent: entry.maxConcurrent ?? 128,
-    maxQueued: entry.maxQueued ?? 1_000,
-    maxInstances: entry.maxInstances ?? 32,
-    maxInstancesPerPrincipal: entry.maxInstancesPerPrincipal ?? 8,
+    tools: toolNames === undefined ? ((entry.tools as ServerSettings['tools'] | undefined) ?? {}) : {},
     // Another client's `trust: true` concerns that client's own prompts.
     trust: typeof entry.trust === 'string' ? entry.trust : 'first-use',
     allowPrivate,
-    where,
-    tools: toolNames === undefined ? ((entry.tools as ServerSettings['tools'] | undefined) ?? {}) : {},
-    ...(entry.internal ? { internal: true } : {}),
-    ...omitUndefined({
-      effect,
-      tripwire,
-      instance,
-      auth,
-      timeoutMs,
-      maxResultTokens,
-      connectTimeoutMs,
-      provides,
-      summary,
-    }),
+    ...omitUndefined({ provides, summary }),
   }
   return { settings, warnings }
 }
 
 const joinLists = (...lists: ReadonlyArray<string[] | undefined>): string[] => lists.flatMap((list) => list ?? [])
 
-/** Validates only the keys that are present. Validating all forty costs a start 2 ms, and 0.1 ms more for each server. */
+const DEFAULTS = Object.fromEntries(
+  Object.entries(plainOptions).flatMap(([key, schema]) =>
+    schema instanceof z.ZodDefault ? [[key, schema.def.defaultValue]] : [],
+  ),
+)
+
+/**
+ * Validates only the keys that are present, and adds the defaults of the others. Validating all forty costs a start 2 ms,
+ * and 0.1 ms more for each server.
+ */
 function entryOf(where: string, raw: unknown): Entry {
   if (typeof raw === 'object' && raw !== null && !Array.isArray(raw)) {
     const shape: Readonly<Record<string, z.ZodType>> = serverSchema.shape
-    const entry: Record<string, unknown> = {}
+    const entry: Record<string, unknown> = { ...DEFAULTS }
     const isGood = Object.entries(raw).every(([key, value]) => {
       const parsed = Object.hasOwn(shape, key) ? shape[key]?.safeParse(value, QUICK) : { success: true, data: value }
       entry[key] = parsed?.data

@@ -12,7 +12,7 @@ import { createTimestamps } from './resource-claims.ts'
 import { createSpawnQueue } from './spawn-queue.ts'
 import { createStartQueue } from './start-queue.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
-import type { ServerSettings } from './upstream-settings.ts'
+import { restartKeyOf, type ServerSettings } from './upstream-settings.ts'
 import type { UpstreamServices, UpstreamShared } from './upstream-shared.ts'
 
 type Needed = 'catalog' | 'log' | 'environment' | 'clientInfo'
@@ -322,13 +322,6 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     },
   }
 }
-
-/**
- * The settings that restart a server when they change, because its process or session depends on them. Attribution is
- * fixed per connection, so an empty `prefix` is one of them. For other settings, `apply` replaces what was made of them.
- */
-const restartKeyOf = ({ target, auth, allowPrivate, relay, prefix, instance }: ServerSettings): string =>
-  JSON.stringify([target, auth, allowPrivate, relay, prefix === '', instance])
 
 /** True if a tool name begins with one of these. */
 export const isNamed = (name: string, names: readonly string[]): boolean => matchingPrefixLength(name, names) > 0
