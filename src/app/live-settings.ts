@@ -1,5 +1,5 @@
 import type { Config } from '../config/load-config.ts'
-import { planReload, type ReloadPlan } from '../config/reload-config.ts'
+import { planReload, type ReloadPlan, restartSections } from '../config/reload-config.ts'
 import { type ClientLimits, createLimits } from '../view/client-limits.ts'
 import type { ViewRules } from '../view/view-rules.ts'
 import { createRules, type FlagChanges } from './profile-rules.ts'
@@ -35,8 +35,8 @@ export function createLiveSettings(initial: Config): LiveSettings {
     },
     reload(next) {
       const plan = planReload(config, next)
-      const { modules, servers, openapi, policy, exposure, tools, profiles, clients, secrets } = next
-      config = { ...config, modules, servers, openapi, policy, exposure, tools, profiles, clients, secrets }
+      const kept = restartSections(config).map((section) => [section, config[section]])
+      config = { ...next, ...Object.fromEntries(kept) }
       flags = {}
       rules = createRules(config)
       limits = createLimits(config.clients)

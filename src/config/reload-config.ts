@@ -20,27 +20,20 @@ export interface ReloadPlan {
   readonly restart: readonly string[]
 }
 
-const LIVE = ['modules', 'servers', 'openapi', 'policy', 'exposure', 'tools', 'profiles', 'clients'] as const
-const RESTART = [
-  'server',
-  'modulesDir',
-  'autoload',
-  'search',
-  'textTools',
-  'execution',
-  'audit',
-  'log',
-  'telemetry',
-  'dirs',
-  'loader',
-  'state',
-  'services',
-] as const
+type Section = keyof Config
+
+const LIVE: readonly Section[] = ['modules', 'servers', 'openapi', 'policy', 'exposure', 'tools', 'profiles', 'clients']
+/** What a server does not use, and what is derived from other sections. */
+const UNREPORTED: readonly Section[] = ['registry', 'file', 'missing', 'published', 'secrets', 'skipped']
+
+/** Sections whose changes apply at the next start. */
+export const restartSections = (config: Config): readonly Section[] =>
+  (Object.keys(config) as Section[]).filter((section) => !LIVE.includes(section) && !UNREPORTED.includes(section))
 
 export function planReload(before: Config, after: Config): ReloadPlan {
-  const changed = (sections: readonly (keyof Config)[]): string[] =>
+  const changed = (sections: readonly Section[]): string[] =>
     sections.flatMap((section) => findDifferences(section, before[section], after[section]))
-  return { live: changed(LIVE), restart: changed(RESTART) }
+  return { live: changed(LIVE), restart: changed(restartSections(after)) }
 }
 
 function findDifferences(section: string, before: unknown, after: unknown): string[] {
