@@ -45,7 +45,7 @@ export function createLoader(options: LoaderOptions): Loader {
     options.modulesDir !== undefined && existsSync(options.modulesDir)
       ? realpathSync(options.modulesDir)
       : options.modulesDir
-  const vars: TemplateVars = { ...(modulesDir === undefined ? {} : { modules_dir: modulesDir }), ...options.vars }
+  const vars: TemplateVars = { modules_dir: modulesDir ?? '', config_file: '', user_agent: '', ...options.vars }
   let settings = options.settings
   const isWanted = (id: string): boolean => settings[id]?.enabled !== false && (autoload || Object.hasOwn(settings, id))
   const importer = createImporter(modulesDir ?? '', options.hostModules)

@@ -9,12 +9,9 @@ export interface TemplateVars {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-const NAMES = new Set(['workspace', 'state_dir', 'cache_dir', 'modules_dir', 'config_file', 'user_agent'])
-
 /**
- * Fills `{{workspace}}`, `{{state_dir}}`, `{{cache_dir}}`, `{{modules_dir}}`, `{{config_file}}`, `{{user_agent}}`,
- * `{{env.NAME}}` and `{{env.NAME:-default}}` in every string of plain objects and arrays. Other braces stay unchanged.
- * An empty variable counts as unset with `:-`, and stays empty with `{{env.NAME-default}}`.
+ * Fills `{{workspace}}` and the other names in `vars`, `{{env.NAME}}` and `{{env.NAME:-default}}` in every string of
+ * plain objects and arrays. Other braces stay unchanged. An empty variable counts as unset with `:-`, and stays empty with `{{env.NAME-default}}`.
  * @param done values that were filled before; they are plain text now
  * @throws Error naming an environment variable that is not set
  */
@@ -38,7 +35,7 @@ function fill(text: string, vars: TemplateVars): string {
   return text.replaceAll(
     /\{\{\s*([\w.]+)(?:(:?-)([^{}]*))?\s*\}\}/g,
     (whole, name: string, sign?: string, fallback?: string) => {
-      if (NAMES.has(name)) return vars[name as 'workspace'] ?? ''
+      if (name !== 'env' && Object.hasOwn(vars, name)) return vars[name as 'workspace']
       if (!name.startsWith('env.')) return whole
       const found = vars.env[name.slice(4)]
       if (fallback !== undefined) return (sign === '-' ? found : found || undefined) ?? fallback
