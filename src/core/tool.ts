@@ -62,7 +62,9 @@ export interface ToolIdentity {
   readonly origin: 'module' | 'upstream'
   /** Other names, for calls and for search. */
   readonly aliases: readonly string[]
-  /** Those aliases that the operator chose. For a server's tool, allow rules match no others. */
+  /** Phrases with another verb, such as `find issue` for `search_issue`. For search only: a call by one could run a tool of another meaning. */
+  readonly searchPhrases?: readonly string[]
+  /** Those aliases that the operator chose, if there are others. Allow rules match no others. */
   readonly chosenAliases?: readonly string[]
   /** The server's own name for it, with and without the prefix, if the id may differ. */
   readonly ownNames?: readonly string[]

@@ -95,14 +95,15 @@ export function createSpellingMatcher(patterns: readonly string[]): (spelled: Sp
 const ownerInLowerCase = (pattern: string): string =>
   pattern.replace(/^[^.]*?(?=\.|__)/, (owner) => owner.toLowerCase())
 
-/** A tool's names for rules that deny or limit: its names in every spelling, and its aliases as written. */
+/** A tool's names for rules that deny or limit: its names in every spelling, and its aliases and search phrases as written. */
 export function listSpellings(tool: Tool): Spellings {
   const actions = [...new Set([actionOf(tool), ...(tool.ownNames ?? [])])]
   const owners = [...new Set([tool.module, shortOf(tool.module)])]
   const withOwner = (actions: readonly string[]): string[] =>
     owners.flatMap((owner) => actions.flatMap((one) => [`${owner}.${one}`, `${owner}__${one}`]))
   const named = spellingsOf([tool.id, tool.name, ...actions, ...withOwner(actions)])
-  return { ...named, names: [...named.names, ...tool.aliases, ...withOwner(tool.aliases)].map(lower) }
+  const phrases = [...tool.aliases, ...(tool.searchPhrases ?? [])]
+  return { ...named, names: [...named.names, ...phrases, ...withOwner(phrases)].map(lower) }
 }
 
 /** A tool's names for rules that permit. No aliases, because anybody may claim an alias. */

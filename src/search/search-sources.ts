@@ -45,7 +45,7 @@ const sourcePrototype: Omit<SearchSource, 'id' | 'stamp'> & ThisType<{ tool: Too
     return this.tool.description
   },
   get aliases() {
-    return this.tool.aliases
+    return [...this.tool.aliases, ...(this.tool.searchPhrases ?? [])]
   },
   get tags() {
     return this.tool.tags

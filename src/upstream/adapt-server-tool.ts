@@ -6,7 +6,7 @@ import { createUncheckedSchema, type Schema } from '../core/schema.ts'
 import type { Capacity, Effect, Example, Relay, Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { type Definition, parseDefinition, type ToolRecord } from './tool-definition.ts'
-import { exampleOf, verbAliases } from './tool-hints.ts'
+import { exampleOf, phrasesWithOtherVerbs } from './tool-hints.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 
 export interface ToolHost {
@@ -85,12 +85,11 @@ export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
     get ownNames() {
       return ownNamesOf(this.record.name, settings)
     },
-    get chosenAliases() {
+    get aliases() {
       return overrideAliases(this.record.name, settings)
     },
-    get aliases() {
-      const { name } = this.record
-      return [...overrideAliases(name, settings), ...verbAliases(name)]
+    get searchPhrases() {
+      return phrasesWithOtherVerbs(this.record.name)
     },
     get examples() {
       this.sample ??= [exampleOf(definitionOf(this).input)]

@@ -99,8 +99,8 @@ const VERBS: Readonly<Record<string, readonly string[]>> = {
   execute: ['run', 'exécuter'],
 }
 
-/** Aliases with another verb, in English and French, before the rest of the name. */
-export function verbAliases(name: string): readonly string[] {
+/** The words of a tool's name with another verb, in English and French. Empty if the name has no common verb. */
+export function phrasesWithOtherVerbs(name: string): readonly string[] {
   const words = wordsOf(name)
   const at = words.findIndex((word) => Object.hasOwn(VERBS, word))
   const others = VERBS[words[at] ?? '']

@@ -2,8 +2,9 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
-import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
+import { codeOf, serve } from '../offered.ts'
 import { client, front } from '../security/rig.ts'
 import { plain } from '../security/ways.ts'
 import { TOKEN } from '../server/echo.ts'
@@ -120,6 +121,29 @@ describe('a call of an unknown name', () => {
       const started = (await one.callTool({ name: 'background_run', arguments: { name: 'sea.shipp' } })) as Answer
       expect(started).toMatchObject({ isError: true, structuredContent: { error: { code: 'E_NOT_FOUND' } } })
     }
+  })
+})
+
+describe('the name of another verb', () => {
+  it('does not run a tool of a server, but finds it', async () => {
+    const { call } = await serve({
+      web: { tools: [{ name: 'browser_find', description: 'Finds text.' }] },
+      git: { tools: [{ name: 'list_issues', description: 'Lists the issues.' }] },
+    })
+    for (const name of ['search', 'mcp_web.search', 'enumerate issues', 'show all issues'])
+      expect(codeOf(await call('execute_tool', { name })), name).toBe('E_NOT_FOUND')
+    const found = answerOf(await call('search_tools', { query: 'enumerate issues' }))
+    expect(found.tools[0].name).toBe('mcp_git.list_issues')
+    expect(answerOf(await call('get_tool', { name: 'list_issues' })).aliases).toEqual([])
+  })
+
+  it('runs it if the operator chose it as an alias', async () => {
+    const { call } = await serve(
+      { web: { tools: [{ name: 'browser_find', description: 'Finds text.' }] } },
+      { web: { tools: { browser_find: { alias: 'search' } } } },
+    )
+    for (const name of ['search', 'web.search'])
+      expect(codeOf(await call('execute_tool', { name })), name).toBe('browser_find ran')
   })
 })
 

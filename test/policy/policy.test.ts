@@ -45,6 +45,8 @@ describe('the policy', () => {
   it('blocks a tool by any alias', () => {
     const tool = makeTool('db.drop', { aliases: ['delete table'] })
     expect(kind({ constraints: { db: { blocked_actions: ['delete table'] } } }, tool)).toBe('denied')
+    const found = makeTool('db.drop', { searchPhrases: ['delete table'] })
+    expect(kind({ deny: ['delete *'] }, found)).toBe('denied')
   })
 
   it('denies by id and by effect, in any spelling', () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { mirroredArguments, mirrorHeaders } from '../../src/upstream/mirrored-headers.ts'
 import { readDefinition } from '../../src/upstream/tool-definition.ts'
-import { exampleOf, guessEffect, verbAliases } from '../../src/upstream/tool-hints.ts'
+import { exampleOf, guessEffect, phrasesWithOtherVerbs } from '../../src/upstream/tool-hints.ts'
 import { moduleIds } from '../../src/upstream/upstreams.ts'
 import { scripted, withServers } from './host.ts'
 
@@ -124,7 +124,8 @@ describe("a server's tool", () => {
         tags: ['mcp', 's'],
         sideEffects: ['calls the MCP server s'],
       })
-      expect(one.aliases).toEqual(['fetch content', 'show content', 'obtenir content', 'afficher content'])
+      expect(one.aliases).toEqual([])
+      expect(one.searchPhrases).toEqual(['fetch content', 'show content', 'obtenir content', 'afficher content'])
       expect(one.extra).toEqual({
         annotations: { readOnlyHint: true, title: 'Every kind of content' },
         _meta: { 'example.com/kept': true },
@@ -203,10 +204,16 @@ describe("the effect of a server's tool", () => {
   })
 })
 
-describe('generated aliases and examples', () => {
+describe('generated phrases and examples', () => {
   it('use another verb, in two languages', () => {
-    expect(verbAliases('createIssue')).toEqual(['add issue', 'new issue', 'make issue', 'créer issue', 'ajouter issue'])
-    expect(verbAliases('echo')).toEqual([])
+    expect(phrasesWithOtherVerbs('createIssue')).toEqual([
+      'add issue',
+      'new issue',
+      'make issue',
+      'créer issue',
+      'ajouter issue',
+    ])
+    expect(phrasesWithOtherVerbs('echo')).toEqual([])
   })
 
   it('fill in every required parameter', () => {
