@@ -418,3 +418,26 @@ export const commands: readonly Command[] = [
     options: { profile },
   },
 ]
+
+/** Words that people try, with the command that does this. The error for an unknown command suggests it. */
+export const guessedCommands: ReadonlyMap<string, string> = new Map([
+  ['status', 'doctor'],
+  ['health', 'doctor'],
+  ['ls', 'list'],
+  ['tools', 'list'],
+  ['servers', 'list'],
+  ['modules', 'list'],
+  ['find', 'search'],
+  ['run', 'call'],
+  ['exec', 'call'],
+  ['start', 'serve'],
+  ['install', 'add'],
+  ['rm', 'remove'],
+  ['delete', 'remove'],
+  ['uninstall', 'remove'],
+  ['login', 'auth'],
+  ['setup', 'init'],
+  ['import', 'init'],
+  ['stats', 'usage'],
+  ['revert', 'undo'],
+])

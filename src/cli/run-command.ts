@@ -4,7 +4,7 @@ import { removeInvisible } from '../core/invisible-characters.ts'
 import { toPrintable } from '../core/printable.ts'
 import { didYouMean, findNearest } from '../core/tool-names.ts'
 import type { Args } from './args.ts'
-import { type Command, commands, commonOptions } from './commands.ts'
+import { type Command, commands, commonOptions, guessedCommands } from './commands.ts'
 import { commandHelp, generalHelp } from './help.ts'
 import { configIn, toTypedCommands } from './invocation.ts'
 import { type Io, makePrintable, UsageError } from './io.ts'
@@ -112,7 +112,9 @@ function find(name: string): Command {
   const command = commands.find((one) => one.name === name)
   if (command) return command
   const names = [...commands.map((one) => one.name), 'help']
-  throw new UsageError(`unknown command "${name}"${didYouMean(name, names, '', 2)}`)
+  const guessed = guessedCommands.get(name)
+  const suggestion = guessed === undefined ? didYouMean(name, names, '', 2) : `; did you mean "${guessed}"?`
+  throw new UsageError(`unknown command "${name}"${suggestion}`)
 }
 
 function read(command: Command, words: readonly string[]): Args {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { commands, guessedCommands } from '../../src/cli/commands.ts'
 import { formatLogEntry } from '../../src/cli/open-app.ts'
 import { run as runWith } from '../../src/cli/run-command.ts'
 import { folder, notesModule, pegboard, terminal } from './terminal.ts'
@@ -346,6 +347,10 @@ describe('schema', () => {
 describe('the command line', () => {
   it.each([
     [['serch', 'x'], 'unknown command "serch"; did you mean "search"?'],
+    [['status'], 'unknown command "status"; did you mean "doctor"?'],
+    [['rm', 'x'], 'unknown command "rm"; did you mean "remove"?'],
+    [['servers'], 'unknown command "servers"; did you mean "list"?'],
+    [['constructor'], 'unknown command "constructor"\n'],
     [['list', '--hiden'], 'unknown option --hiden for list; did you mean --hidden?'],
     [['list', 'colours'], 'list takes tools, modules or servers, not "colours"'],
     [['list', 'tools', 'x'], 'list does not take "x"'],
@@ -363,6 +368,12 @@ describe('the command line', () => {
     const { code, out, err } = await run(...argv)
     expect([code, out]).toEqual([2, ''])
     expect(err).toContain(`pegboard: ${message}`)
+  })
+
+  it('suggests only commands that exist, for words that are none', () => {
+    const names = commands.map(({ name }) => name)
+    expect([...guessedCommands.values()].filter((name) => !names.includes(name))).toEqual([])
+    expect([...guessedCommands.keys()].filter((name) => names.includes(name))).toEqual([])
   })
 
   it('prints help in general and for one command, and the version', async () => {
