@@ -57,7 +57,7 @@ export function watchTools(host: MetaHost, watchers: () => Watchers): readonly M
       name: 'watch_start',
       title: 'Start watcher',
       description: () =>
-        'Call a tool every interval seconds and notify as notify_when says. on_threshold: expression "result.value > 1". The watcher_id lasts until watch_stop.',
+        'Call a tool every interval seconds and notify as notify_when says. on_threshold: expression "result.value > 1". The watcher_id lasts until watch_stop, or until the tool is gone.',
       inputSchema: inputSchema(
         {
           name: TEXT,

@@ -74,7 +74,7 @@ test('R13: the description of a tool that returns a handle states its lifetime',
   const { tools } = await (await client(server.url, ANN)).listTools()
   const about = (name: string) => tools.find((tool) => tool.name === name)?.description
   expect(about('background_run')).toContain('kept 120 min after the end')
-  expect(about('watch_start')).toContain('lasts until watch_stop')
+  expect(about('watch_start')).toContain('lasts until watch_stop, or until the tool is gone')
   expect(about('schedule_once')).toContain('ends with the run')
   expect(about('schedule_cron')).toContain('lasts until max_runs or schedule_cancel')
 })
