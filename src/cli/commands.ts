@@ -136,6 +136,7 @@ export const commands: readonly Command[] = [
     maxOperands: 64,
     options: {
       message: { value: 'TEXT', about: 'A user message, for tools that are listed only when a message asks for them.' },
+      client: { value: 'NAME', about: 'Show how this client (such as "cursor") sees the tool.' },
       limit: { value: 'N', about: 'Maximum number of results for a query (1–100, default 5).' },
       profile,
       replay,

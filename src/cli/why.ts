@@ -1,6 +1,7 @@
 import { type Verdict, verdictOf, verdictRows } from '../app/explain-tool.ts'
 import { type Args, readOption, writeAnswer } from './args.ts'
 import { mayHave } from './call.ts'
+import { asClient } from './client-report.ts'
 import { asTyped } from './invocation.ts'
 import { formatTable, type Io, UsageError } from './io.ts'
 import { withApp } from './open-app.ts'
@@ -14,11 +15,13 @@ export async function run(args: Args, io: Io): Promise<number> {
     return search.run({ ...args, values: { ...args.values, explain: true } }, io)
   }
   const message = readOption(args, 'message')
+  const client = readOption(args, 'client')
   return withApp(
     args,
     io,
     (session) => {
-      const caller = message === undefined ? session.caller : { ...session.caller, turn: { message } }
+      const named = client === undefined ? session.caller : asClient(session.caller, client)
+      const caller = message === undefined ? named : { ...named, turn: { message } }
       const verdict = verdictOf({ ...session, caller }, name)
       writeAnswer(args, io, verdict, asTyped(verdictText(verdict), args, io))
       return verdict.stage === 'unknown' ? 1 : 0

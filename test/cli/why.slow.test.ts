@@ -12,6 +12,7 @@ beforeAll(() => {
       exposure: { mode: 'discovery', pinned: ['notes.read'] },
       modules: { notes: {}, hello: { enabled: false } },
       tools: { 'filesystem.find': { enabled: false } },
+      clients: { 'cursor*': { exposure: { mode: 'compact' } } },
       profiles: {
         work: {
           policy: {
@@ -72,6 +73,14 @@ describe('why', () => {
       listing: expect.stringMatching(/^pinned by exposure\.pinned; /),
     })
     expect(await why('search_tools')).toMatchObject({ visible: true, listed: true })
+  })
+
+  it('explains the list of one client, named as in check', async () => {
+    const [usual, cursor, other] = await Promise.all(
+      [[], ['--client', 'cursor'], ['--client', 'my-agent']].map((more) => why('notes.add', ...more)),
+    )
+    expect([usual.listed, other.listed]).toEqual([false, false])
+    expect(cursor).toMatchObject({ visible: true, listed: true, listing: expect.stringMatching(/; mode compact \(/) })
   })
 
   it('prints the checks of each call', async () => {
