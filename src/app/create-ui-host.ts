@@ -8,6 +8,7 @@ import { readMisses } from '../search/misses.ts'
 import { toBearerToken } from '../server/bearer-tokens.ts'
 import { isExpired } from '../server/token-store.ts'
 import { applyEdits } from '../setup/file-edits.ts'
+import { findPlainSecrets } from '../setup/plain-secrets.ts'
 import { switchEntries } from '../setup/switch-entries.ts'
 import { escapeLine } from '../trust/find-hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
@@ -185,7 +186,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
         target === undefined ? undefined : target.kind === 'stdio' ? target.command : withoutQuery(target.url)
       return {
         id,
-        stderr: toSafeText(withoutValues(app.upstreams.stderrTail(id), target))
+        stderr: toSafeText(withoutSecrets(app.upstreams.stderrTail(id), target))
           .split('\n')
           .filter(Boolean)
           .slice(-MAX_STDERR_LINES),
@@ -336,9 +337,12 @@ export function createUiHost(options: UiHostOptions): UiHost {
 const notFound = (what: string, name: string): PegboardError =>
   new PegboardError('E_NOT_FOUND', `There is no ${what} "${name.slice(0, 80)}".`, { hint: 'Reload the page.' })
 
-/** Hides the values of a server's variables, because programs print them, and any of them may be a secret. */
-const withoutValues = (text: string, target: StdioTarget | HttpTarget | undefined): string =>
-  (target?.kind === 'stdio' && knownSecrets(Object.values(target.env))?.hide(text)) || text
+/** Hides secret arguments of a server, and the values of all its variables: programs print them, and any may be a secret. */
+function withoutSecrets(text: string, target: StdioTarget | HttpTarget | undefined): string {
+  if (target?.kind !== 'stdio') return text
+  const secretArgs = findPlainSecrets(target.args).map(({ secret }) => secret)
+  return knownSecrets([...Object.values(target.env), ...secretArgs])?.hide(text) ?? text
+}
 
 /** A URL without user and query. */
 function withoutQuery(text: string): string {

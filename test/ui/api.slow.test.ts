@@ -50,7 +50,12 @@ it('shows the last lines on stderr without secrets', async () => {
       {
         calc: {
           command: process.execPath,
-          args: ['-e', 'console.error("the key is " + process.env.KEY); setInterval(() => 0, 1e6)'],
+          args: [
+            '-e',
+            'console.error(process.env.KEY, process.argv.join(" ")); setInterval(() => 0, 1e6)',
+            '--',
+            ...['--token=not-even-long-3', '--password', 'correct-horse-battery', '--level', 'debugging'],
+          ],
           env: { KEY: 'sk-very-secret-value-12345' },
         },
       },
@@ -61,7 +66,10 @@ it('shows the last lines on stderr without secrets', async () => {
   )
   const { get } = await createClient(page)
   await expect.poll(async () => (await get('server?id=calc')).stderr.length).toBeGreaterThan(0)
-  expect((await get('server?id=calc')).stderr.join()).not.toContain('sk-very-secret-value-12345')
+  const shown = (await get('server?id=calc')).stderr.join()
+  for (const secret of ['sk-very-secret-value-12345', 'not-even-long-3', 'correct-horse-battery'])
+    expect(shown).not.toContain(secret)
+  expect(shown).toContain('--level debugging')
 })
 
 it('lists visible and hidden tools, explains one, and runs it', async () => {
