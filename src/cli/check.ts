@@ -1,22 +1,11 @@
-import { existsSync } from 'node:fs'
-import { basename } from 'node:path'
 import { failureLine } from '../app/failure-line.ts'
-import { mayConcern } from '../app/unmatched-rules.ts'
 import { shownState } from '../catalog/owner-state.ts'
-import type { Config } from '../config/load-config.ts'
-import type { Caller } from '../core/caller.ts'
 import { isPegboardError } from '../core/errors.ts'
-import { didYouMean } from '../core/tool-names.ts'
 import { searchModelFault } from '../doctor/check-search.ts'
-import { compilePatterns, shortOf } from '../policy/policy-rules.ts'
-import { grantFitsNone } from '../policy/token-scope.ts'
-import { grantsOf } from '../server/bearer-tokens.ts'
-import { moduleIds } from '../upstream/upstreams.ts'
 import { tokensOf } from '../view/listed-tools.ts'
-import { hasAlternatives } from '../view/portable-schema.ts'
 import { type Args, readOption, writeAnswer } from './args.ts'
 import { asClient, clientLines, clientReport } from './client-report.ts'
-
+import { configWarnings } from './config-warnings.ts'
 import { asTyped } from './invocation.ts'
 import { formatCount, formatTable, type Io, writeJson } from './io.ts'
 import { missingPaths } from './missing-paths.ts'
@@ -125,101 +114,12 @@ function reportOf({ app, config, caller, warnings }: Session, absences: readonly
         ...warnings.filter((warning) => !skipped.has(warning)),
         ...[unpinnedWarning(config)].filter((warning) => warning !== undefined),
         ...(frozen ? [] : waiting),
-        ...app.upstreams.status().flatMap(({ id, notes = [] }) => notes.map((note) => `${id}: ${note}`)),
-        ...app.nameProblems(),
-        ...findUnknownNames(app, config, caller),
-        ...app.idleModules(caller),
+        ...configWarnings(app, config, caller),
         ...absences,
       ]),
     ],
     errors,
   }
-}
-
-/** Settings that name unknown tools or modules, probably misspelled. */
-function findUnknownNames(app: Session['app'], config: Config, caller: Caller): string[] {
-  const { tools, owners } = app.catalog.snapshot()
-  const unknown = app
-    .unmatchedConstraints()
-    .map(({ owner, action }) => `modules.${owner}.constraints names "${action}", which is no tool of ${owner}.`)
-  // Modules that failed to load are reported elsewhere.
-  const failed = new Set(app.failed().flatMap(({ file }) => file.split(/[/\\.]/)))
-  const modules = Object.entries(config.modules)
-    .filter(([id, { enabled }]) => enabled && !owners.has(id) && !failed.has(id))
-    // What is said of the tools of a server or API.
-    .filter(([id, { constraints, tripwire }]) => {
-      const servers = [config.servers[id] && moduleIds(config.servers).get(id), `mcp_${id}`, `api_${id}`]
-      return !(constraints ?? tripwire) || !servers.some((owner) => owner !== undefined && owners.has(owner))
-    })
-    .map(([id]) => `modules.${id} names no loaded module${didYouMean(id, owners.keys(), '.')}`)
-  const ids = tools.map((tool) => tool.id)
-  const knownNames = new Set(
-    tools.flatMap(({ id, name, module }) => {
-      const action = id.slice(module.length + 1)
-      return [id, name, action, `${shortOf(module)}.${action}`]
-    }),
-  )
-  const switches = Object.keys(config.tools)
-    .filter((name) => !(name.includes('*') ? [...knownNames].some(compilePatterns([name])) : knownNames.has(name)))
-    .map((name) => `tools.${name} names no tool${didYouMean(name, ids, '.')}`)
-  const view = app.view(caller)
-  const pinned = config.exposure.pinned
-    .filter((name) => view.resolve(name).kind !== 'found')
-    .map((name) => `exposure.pinned names "${name}", which is no visible tool${didYouMean(name, ids, '.')}`)
-  // The tools of a server that was left out are unknown, so a rule about them may be right.
-  const denied = app
-    .unmatchedRules('off')
-    .filter((rule) => !config.skipped.some(({ id }) => mayConcern(rule, `mcp_${id}`)))
-    .map(({ sentence }) => sentence)
-  const granted = config.server.http.tokens.flatMap(({ tools: patterns = [] }, at) =>
-    patterns
-      .filter((pattern) => grantFitsNone(pattern, app.catalog.snapshot().owners.values()))
-      .map((pattern) => `server.http.tokens.${at}.tools names ${JSON.stringify(pattern)}, which matches no tool.`),
-  )
-  const useless = config.server.http.tokens.flatMap(({ tools: patterns, effect }, at) => {
-    const named = app.view({ ...caller, ...grantsOf({ tools: patterns }) }).size
-    const isUseless =
-      effect !== undefined && named > 0 && app.view({ ...caller, ...grantsOf({ tools: patterns, effect }) }).size === 0
-    return isUseless
-      ? [
-          `server.http.tokens.${at} can use no tool: none of ${formatCount(named, 'tool')} that it names counts as "${effect}".`,
-        ]
-      : []
-  })
-  const alternatives = view.tools.filter(
-    ({ input, schema = 'portable' }) => schema === 'portable' && hasAlternatives(input.json),
-  )
-  const refused =
-    alternatives.length > 0 && app.explainExposure(caller).mode === 'direct'
-      ? [
-          `${alternatives.map(({ tool }) => tool.id).join(', ')}: the schema has alternatives at its top level, for which some providers refuse all tools; set exposure.schema to "strict" to merge them.`,
-        ]
-      : []
-  const intents = [...new Set(tools.flatMap(({ intent }) => intent ?? []))]
-  const triggers = Object.entries(config.profiles).flatMap(([id, { deliberate }]) =>
-    Object.keys(deliberate.triggers)
-      .filter((intent) => !intents.includes(intent))
-      .map(
-        (intent) =>
-          `profiles.${id}.deliberate.triggers names "${intent}", which is no tool's intent${didYouMean(intent, intents, '.')}`,
-      ),
-  )
-  const folder =
-    config.modulesDir !== undefined && basename(config.modulesDir) !== 'modules' && !existsSync(config.modulesDir)
-      ? [`modulesDir names a folder that does not exist: ${config.modulesDir}`]
-      : []
-  return [
-    ...unknown,
-    ...modules,
-    ...switches,
-    ...pinned,
-    ...denied,
-    ...granted,
-    ...useless,
-    ...triggers,
-    ...refused,
-    ...folder,
-  ]
 }
 
 function reportText(report: Report): string {

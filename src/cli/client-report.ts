@@ -4,9 +4,6 @@ import { factsOf } from '../view/client-limits.ts'
 import { type ExposureMode, isSearched } from '../view/exposure.ts'
 import { listTool } from '../view/listed-tools.ts'
 
-/** Number of meta-tools, which discovery lists first. */
-const DISCOVERY_TOOLS = 5
-
 /** What a client with this name sees, and what was changed for it. */
 export interface ClientReport {
   /** The name that it sends. */
@@ -45,10 +42,8 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
     const found = view.resolve(one)
     return found.kind === 'found' && !listed.includes(found.tool.tool.name)
   }).length
-  const unlisted =
-    mode === 'discovery'
-      ? app.surface.alwaysListed(caller) - (listed.length - DISCOVERY_TOOLS - (pinned.length - left))
-      : 0
+  const leavesOutOthers =
+    mode === 'discovery' && app.surface.alwaysListed(caller) > 0 && !listed.includes('background_run')
   const long = view.tools.filter(({ description }) => description.length > (facts?.maxText ?? Number.POSITIVE_INFINITY))
   return {
     name,
@@ -66,7 +61,7 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
       ...(left > 0 && mode === 'discovery'
         ? [`${left} of the pinned tools are not listed: this client accepts at most ${maxTools} tools.`]
         : []),
-      ...(unlisted > 0
+      ...(leavesOutOthers
         ? [`the tools for parallel and background work are not listed: this client accepts at most ${maxTools} tools.`]
         : []),
       ...(long.length > 0 && !isSearched(mode)

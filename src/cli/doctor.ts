@@ -2,6 +2,7 @@ import type { App } from '../app/app.ts'
 import type { Config } from '../config/load-config.ts'
 import { localCaller } from '../core/caller.ts'
 import { systemClock } from '../core/clock.ts'
+import { groupBy } from '../core/group-by.ts'
 import { silentLog } from '../core/log.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { diagnose } from '../doctor/diagnose.ts'
@@ -17,8 +18,10 @@ import {
 import { clientFacts } from '../view/client-table.ts'
 import { type Args, readInteger } from './args.ts'
 import { asClient, clientReport } from './client-report.ts'
+import { configWarnings } from './config-warnings.ts'
 import { asTyped } from './invocation.ts'
 import { formatCount, type Io, UsageError, writeJson } from './io.ts'
+import { missingPaths } from './missing-paths.ts'
 import { offline, openApp, openConfig, openLog } from './open-app.ts'
 
 /** `pegboard doctor [server …]`. Exit code 0: good; 10: retry later; 11: a person must act; 12: wrong set-up. */
@@ -44,6 +47,11 @@ export async function run(args: Args, io: Io): Promise<number> {
       openApp(config, args.values['verbose'] === true ? openLog(args, io, 'error', config.log.format) : silentLog, io, {
         connectDelayMs: { ...offline.connectDelayMs, cold: 0 },
       }),
+    // It reports the programs and folders of servers when it starts them.
+    configWarnings: (app, config) => [
+      ...configWarnings(app, config, localCaller),
+      ...missingPaths({ ...config, servers: {} }, io.env, process.platform),
+    ],
     clientLimits,
     only: args.positionals,
     env: io.env,
@@ -109,11 +117,14 @@ function clientLimits(app: App, config: Config): readonly string[] {
   const names = [...new Set([...Object.keys(clientFacts), ...Object.keys(config.clients)])].filter(
     (name) => !name.includes('*'),
   )
-  return names.flatMap((name) => {
+  const all = names.flatMap((name) => {
     const caller = asClient(localCaller, name)
     const { mode } = app.explainExposure(caller)
     return clientReport(app, caller, mode, config.exposure.pinned)
       .warnings.filter((warning) => !warning.startsWith('Pegboard knows no client'))
-      .map((warning) => `${name}: ${warning}`)
+      .map((warning) => ({ name, warning }))
   })
+  return [...groupBy(all, ({ warning }) => warning)].map(
+    ([warning, clients]) => `${clients.map(({ name }) => name).join(', ')}: ${warning}`,
+  )
 }

@@ -17,6 +17,8 @@ export interface DiagnoseOptions extends Pick<ServerChecks, 'env' | 'clock' | 't
   load(): Promise<LoadedConfig>
   /** Creates the app without starting it. */
   open(config: Config): Promise<App>
+  /** Settings without effect, as sentences. */
+  configWarnings(app: App, config: Config): readonly string[]
   /** What clients see, as sentences. */
   clientLimits(app: App, config: Config): readonly string[]
   /** Servers to check; empty for all. */
@@ -127,6 +129,8 @@ async function checkApp(options: DiagnoseOptions, app: App, config: Config, ids:
         message: `${app.catalog.snapshot().owners.get(module)?.tools.length ?? 0} operations`,
       })
   }
+  for (const message of new Set(options.configWarnings(app, config)))
+    report.found({ code: 'config-warning', about: 'configuration', message })
   await checkSearch(checks)
   for (const message of options.clientLimits(app, config))
     report.found({ code: 'client-limits', about: 'clients', message })

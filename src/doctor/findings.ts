@@ -40,7 +40,7 @@ export const findingCatalogue = {
   'config-warning': {
     exit: 0,
     title: 'A setting has no effect, or probably not the effect that you intended',
-    why: 'Pegboard ignores unknown keys in server entries, because people paste these entries from other clients.',
+    why: 'The setting names a tool, module or folder that does not exist, or its key is unknown. Pegboard ignores unknown keys in server entries, because people paste these entries from other clients.',
     fix: 'Correct or remove the named setting.',
   },
   'variable-missing': {

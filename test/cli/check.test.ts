@@ -180,6 +180,9 @@ describe('check', () => {
       '1 of the pinned tools are not listed: this client accepts at most 6 tools.',
       'the tools for parallel and background work are not listed: this client accepts at most 6 tools.',
     ])
+    const code = (await pegboard(at.dir, 'check', '--json', '--config', 'tight.json', '--client', 'claude-code')).out
+    expect(JSON.parse(code).client.listed).toContain('background_run')
+    expect(JSON.parse(code).warnings).toEqual([])
     const nobody = (await pegboard(at.dir, 'check', '--config', 'clients.json', '--client', 'cursor')).out
     expect(nobody).toMatch(/^Client +cursor-vscode \(Cursor\)$/m)
     expect(nobody).toMatch(/^Limits +maxTools 40, schema strict, /m)

@@ -69,6 +69,39 @@ it('says that everything works, and exits with 0', async () => {
   expect([code, err]).toEqual([0, ''])
 })
 
+it('joins the notes about clients that say the same', async () => {
+  const small = { maxTools: 5 }
+  const { findings } = await report({
+    'mcp.config.json': { ...free, exposure: { mode: 'discovery' }, clients: { cline: small, zed: small } },
+  })
+  expect(findings.map(({ code, message }) => [code, message])).toEqual([
+    [
+      'client-limits',
+      'cline, zed: the tools for parallel and background work are not listed: this client accepts at most 5 tools.',
+    ],
+  ])
+})
+
+it('prints the warnings of check about settings without effect', async () => {
+  const { code, findings } = await report({
+    'mcp.config.json': {
+      ...{ ...free, exposure: { mode: 'discovery', pinned: ['hello.say_helo'] } },
+      modules: { htpp: {}, filesystem: { config: { root: '/nowhere' } } },
+      mcpServers: { gone: { command: 'no-such-program-here', enabled: false } },
+    },
+  })
+  expect(findings.map((one) => [one.code, one.about, one.message])).toEqual([
+    ['config-warning', 'configuration', 'modules.htpp names no loaded module; did you mean "http"?'],
+    [
+      'config-warning',
+      'configuration',
+      'exposure.pinned names "hello.say_helo", which is no visible tool; did you mean "hello.say_hello"?',
+    ],
+    ['config-warning', 'configuration', 'modules.filesystem.config.root: /nowhere does not exist.'],
+  ])
+  expect(code).toBe(0)
+})
+
 it('names the command that sets the secret of a skipped server, also when only that server is checked', async () => {
   const { code, found, findings } = await report(
     {
@@ -212,7 +245,7 @@ it('finds out before a call that a browser or cluster is missing', async () => {
     'mcp.config.json': {
       ...free,
       mcpServers: {
-        web: { command: process.execPath, args: ['playwright-mcp.mjs', 'tools.json'], env: { PATH: '/nowhere' } },
+        browser: { command: process.execPath, args: ['playwright-mcp.mjs', 'tools.json'], env: { PATH: '/nowhere' } },
         pods: { command: process.execPath, args: ['kubernetes-mcp.mjs', 'tools.json'] },
       },
     },
@@ -220,7 +253,7 @@ it('finds out before a call that a browser or cluster is missing', async () => {
     'playwright-mcp.mjs': readFileSync(LISTED, 'utf8'),
     'kubernetes-mcp.mjs': readFileSync(LISTED, 'utf8'),
   })
-  expect([code, found]).toEqual([11, ['server pods: server-needs-cluster', 'server web: server-needs-browser']])
+  expect([code, found]).toEqual([11, ['server browser: server-needs-browser', 'server pods: server-needs-cluster']])
 })
 
 it('finds files that others can write, and a state folder that cannot be written', async () => {
