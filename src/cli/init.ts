@@ -111,13 +111,13 @@ async function choose(scene: ChoiceInputs): Promise<InitChoices> {
   const likely = usable.filter((one) => sources.has(one.client.id) || (sources.size === 0 && one.isInstalled))
   const into = named.into ?? (await chooseClients(usable, likely, questions))
   const keep = args.values['keep'] === true
-  const { secrets } = moveSecrets(mergeServers(servers, existing), stored)
+  const { secrets } = moveSecrets(mergeServers(servers, existing, stored), stored)
   const move = args.values['plain-secrets'] !== true && (await chooseSecrets(secrets, questions))
   return { servers, into, folder, keep, moveSecrets: move }
 }
 
 async function chooseServers(scene: ChoiceInputs): Promise<readonly FoundServer[]> {
-  const { args, io, found, projects, named, existing, questions } = scene
+  const { args, io, found, projects, named, existing, questions, stored } = scene
   const only = args.values['only'] as readonly string[] | undefined
   const withProject = args.values['project'] === true
   const all = [...found, ...(withProject || questions ? projects : [])]
@@ -135,7 +135,7 @@ async function chooseServers(scene: ChoiceInputs): Promise<readonly FoundServer[
   const isDefault = ({ project, file }: FoundServer): boolean =>
     file === undefined ? project === undefined || only !== undefined : withProject
   if (!questions) return all.filter(isDefault)
-  const merged = mergeServers(all, existing)
+  const merged = mergeServers(all, existing, stored)
   if (merged.length === 0) return []
   io.stderr(
     `\nServers\n${formatTable(merged.map((server, at) => [`  ${at + 1}`, server.name, startText(server), placeText(server)]))}`,

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { shapesOf } from '../config/server-names.ts'
 import type { Json } from '../core/is-record.ts'
+import { mapTexts } from '../core/map-texts.ts'
 import type { FoundServer } from './find-clients.ts'
 
 /** One server as it will be in the configuration of Pegboard. */
@@ -17,14 +18,21 @@ export interface MergedServer {
  * Merges the servers of several clients: one server per program with the same arguments and variables, and one per
  * address. A server whose name is taken by another one gets the name of its client as a suffix.
  * @param existing `mcpServers` of Pegboard's configuration
+ * @param stored secrets that `existing` names; undefined: it cannot be read
  */
-export function mergeServers(found: readonly FoundServer[], existing: Json): readonly MergedServer[] {
+export function mergeServers(
+  found: readonly FoundServer[],
+  existing: Json,
+  stored: ReadonlyMap<string, string | undefined>,
+): readonly MergedServer[] {
   const merged: Array<{ name: string; entry: Json; from: FoundServer[]; isKnown: boolean }> = Object.entries(
     existing,
   ).map(([name, entry]) => ({ name, entry: entry as Json, from: [], isKnown: true }))
   const taken = new Set(merged.flatMap(({ name }) => shapesOf(name)))
   for (const server of found) {
-    const same = merged.find(({ entry }) => isSameServer(entry, server.entry))
+    const same = merged.find(({ entry, isKnown }) =>
+      isSameServer(isKnown ? withSecrets(entry, stored) : entry, server.entry),
+    )
     if (same) {
       same.from.push(server)
       // One of two addresses may have the login.
@@ -40,6 +48,12 @@ export function mergeServers(found: readonly FoundServer[], existing: Json): rea
   }
   return merged.filter(({ from }) => from.length > 0)
 }
+
+/** An earlier import may have moved the secrets of a server out of its entry. */
+const withSecrets = (entry: Json, stored: ReadonlyMap<string, string | undefined>): Json =>
+  mapTexts(entry, (text) =>
+    text.replaceAll(/\$\{keyring:([A-Za-z_][\w.-]*)\}/g, (reference, name: string) => stored.get(name) ?? reference),
+  )
 
 function freeName({ name, client }: FoundServer, taken: ReadonlySet<string>): string {
   const isFree = (one: string): boolean => shapesOf(one).every((shape) => !taken.has(shape))

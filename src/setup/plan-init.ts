@@ -49,7 +49,7 @@ export function planInit(
   start: StartCommand,
   stored: ReadonlyMap<string, string | undefined>,
 ): InitPlan {
-  const merged = mergeServers(choices.servers, serversIn(config))
+  const merged = mergeServers(choices.servers, serversIn(config), stored)
   const all = moveSecrets(merged, stored)
   const { servers, secrets } = choices.moveSecrets ? all : { servers: merged, secrets: [] }
   const changes: Change[] = servers

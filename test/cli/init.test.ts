@@ -168,6 +168,26 @@ Restart Claude Desktop, Cursor to use Pegboard.
     expect(Object.keys(JSON.parse(read(OWN)).mcpServers)).toEqual(['docs', 'github', 'memory', 'memory_cursor'])
   })
 
+  it('knows a server whose secret an earlier import moved', async () => {
+    const { read, command, dir } = home()
+    await command(['init', '--yes', '--from', 'claude-desktop'])
+    writeFileSync(join(dir, '.config/Claude/claude_desktop_config.json'), CLAUDE)
+    const { out } = await command([
+      'init',
+      '--yes',
+      '--from',
+      'cursor',
+      '--from',
+      'claude-desktop',
+      '--only',
+      'gh',
+      '--only',
+      'github',
+    ])
+    expect(Object.keys(JSON.parse(read(OWN)).mcpServers)).toEqual(['github', 'memory'])
+    expect(out).toContain('0 servers imported')
+  })
+
   it('asks at a terminal', async () => {
     const { dir, read, command } = home()
     const { code, out, err } = await command(['init'], ['nonsense', '1,4', 'work', '2', 'n', 'y'])
