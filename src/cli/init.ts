@@ -291,9 +291,8 @@ const jsonOf = ({ plan, found, projects, choices, file, undo }: InitResult): unk
 
 function showFound(found: readonly FoundClient[], projects: readonly ProjectFile[], io: Io): void {
   const installed = found.filter(({ isInstalled }) => isInstalled)
-  const rows = installed.map(({ client, file, servers, text, own }) => [
-    ...[`  ${client.title}`, text === undefined ? 'no file' : formatCount(servers.length, 'server')],
-    ...[own.length > 0 ? 'has Pegboard' : '', file],
+  const rows = installed.map((one) => [
+    ...[`  ${one.client.title}`, describeFile(one), one.own.length > 0 ? 'has Pegboard' : '', one.file],
   ])
   if (rows.length === 0) io.stderr('No MCP client was found on this machine.\n')
   else io.stderr(`MCP clients on this machine\n${formatTable(rows)}`)
@@ -307,6 +306,11 @@ function showFound(found: readonly FoundClient[], projects: readonly ProjectFile
     if (problem !== undefined) writeWarning(io, `${file} is left out: ${problem}`)
     for (const reason of skipped) writeWarning(io, reason)
   }
+}
+
+function describeFile({ text, servers, problem }: FoundClient): string {
+  if (problem !== undefined) return 'left out'
+  return text === undefined ? 'no file' : formatCount(servers.length, 'server')
 }
 
 function report(result: Omit<InitResult, 'found' | 'projects'> & { io: Io; isAsked: boolean }): void {

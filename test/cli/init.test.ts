@@ -233,6 +233,8 @@ Restart Claude Desktop, Cursor to use Pegboard.
     expect(code).toBe(0)
     for (const name of ['.cursor/mcp.json', '.codeium/windsurf/mcp_config.json', '.gemini/settings.json'])
       expect(err).toContain(`${join(dir, name)} is left out: `)
+    expect(err).toMatch(/^ {2}Windsurf +left out +\S+mcp_config\.json$/m)
+    expect(err).toMatch(/^ {2}Cursor +left out +\S+mcp\.json$/m)
     expect(read('elsewhere.json')).toBe(CURSOR)
     for (const client of ['cursor', 'windsurf', 'gemini'])
       expect(await command(['init', '--yes', '--into', client])).toMatchObject({
