@@ -71,6 +71,7 @@ export const commands: readonly Command[] = [
         short: 'y',
         about: 'Ask nothing. Without a terminal, init only shows the changes, unless you pass this option.',
       },
+      'dry-run': { about: 'Ask nothing, show what would be written, and change nothing.' },
     },
   },
   {

@@ -32,8 +32,9 @@ export async function run(args: Args, io: Io): Promise<number> {
   const store = await openSecrets(io)
   const stored = await readStored(store)
   const isJson = args.values['json'] === true
-  const yes = args.values['yes'] === true
-  const questions = yes || isJson ? undefined : openQuestions(io)
+  const isDry = args.values['dry-run'] === true
+  const yes = args.values['yes'] === true && !isDry
+  const questions = yes || isJson || isDry ? undefined : openQuestions(io)
   try {
     if (!isJson) showFound(found, projects, io)
     const existing = serversIn({ file, text })
@@ -44,8 +45,8 @@ export async function run(args: Args, io: Io): Promise<number> {
     const write = plan.edits.length > 0 && (yes || (await isConfirmed(plan, questions)))
     const undo = write ? await apply(plan, store, io) : undefined
     if (isJson) writeJson(io, jsonOf({ plan, found, projects, choices, file, undo }))
-    else report({ plan, choices, file, undo, io, isAsked: questions !== undefined })
-    return plan.edits.length === 0 || write ? 0 : 1
+    else report({ plan, choices, file, undo, io, hintsAtYes: questions === undefined && !isDry })
+    return plan.edits.length === 0 || write || isDry ? 0 : 1
   } finally {
     questions?.close()
   }
@@ -313,15 +314,15 @@ function describeFile({ text, servers, problem }: FoundClient): string {
   return text === undefined ? 'no file' : formatCount(servers.length, 'server')
 }
 
-function report(result: Omit<InitResult, 'found' | 'projects'> & { io: Io; isAsked: boolean }): void {
-  const { plan, choices, file, undo, io, isAsked } = result
+function report(result: Omit<InitResult, 'found' | 'projects'> & { io: Io; hintsAtYes: boolean }): void {
+  const { plan, choices, file, undo, io, hintsAtYes } = result
   const typed = (text: string): string => toTypedCommands(text, undefined, io)
   if (plan.edits.length === 0) {
     io.stdout('Nothing to change.\n')
     return
   }
   if (undo === undefined) {
-    io.stderr(`pegboard: nothing was written${isAsked ? '' : '; to write it, add --yes'}\n`)
+    io.stderr(`pegboard: nothing was written${hintsAtYes ? '; to write it, add --yes' : ''}\n`)
     return
   }
   const fresh = plan.servers.filter(({ isKnown }) => !isKnown)

@@ -133,6 +133,16 @@ Restart Claude Desktop, Cursor to use Pegboard.
     expect(existsSync(join(dir, '.state/secrets.json'))).toBe(false)
   })
 
+  it('only shows the changes with --dry-run, also at a terminal', async () => {
+    const { dir, read, command } = home()
+    expect(await command(['init', '--dry-run', '--yes'], [])).toMatchObject({
+      code: 0,
+      out: expect.stringContaining(`--- ${join(dir, '.cursor/mcp.json')}`),
+      err: expect.stringMatching(/pegboard: nothing was written\n$/),
+    })
+    expect(read('.cursor/mcp.json')).toBe(CURSOR)
+  })
+
   it('takes clients, servers and the rest from options', async () => {
     const { dir, read, command } = home()
     const argv = ['init', '--yes', '--from', 'cursor', '--only', 'docs', '--into', 'cursor,zed', '--keep']
