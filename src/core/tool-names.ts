@@ -27,6 +27,22 @@ export function distinctName(name: string, id: string, max: number = WIRE_NAME_M
   return `${name.slice(0, max - 9)}_${hash('sha256', id).slice(0, 8)}`
 }
 
+/** Matches nearly every name; Unicode classes cost several times as much. */
+export const ASCII = /^[\x00-\x7f]*$/
+
+/** The words of a tool's name in lower case: `getFile_contents` → get, file, contents. */
+export const wordsOf = (name: string): string[] =>
+  (ASCII.test(name)
+    ? name
+        .replaceAll(/([a-z\d])([A-Z])/g, '$1 $2')
+        .toLowerCase()
+        .split(/[^a-z\d]+/)
+    : name
+        .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
+        .toLowerCase()
+        .split(/[^\p{L}\p{N}]+/u)
+  ).filter(Boolean)
+
 /** Damerau-Levenshtein distance (adjacent swaps count one); stops at `max + 1`. */
 export function editDistance(a: string, b: string, max: number): number {
   if (Math.abs(a.length - b.length) > max) return max + 1

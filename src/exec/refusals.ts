@@ -9,6 +9,7 @@ import type { Issue } from '../core/schema.ts'
 import { scrub } from '../core/scrub.ts'
 import type { Tool } from '../core/tool.ts'
 import { signatureOf } from '../core/tool-signature.ts'
+import type { UnknownName } from '../view/resolve-name.ts'
 import { joinServerIds } from '../view/unread-servers.ts'
 import type { ViewTool } from '../view/view.ts'
 import { toFailureMeta } from './explain-failure.ts'
@@ -65,18 +66,19 @@ const MAX_ISSUE_CHARS = 400
 const clipText = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max)}…` : text)
 const quoteShort = (value: unknown): string => clipText(JSON.stringify(value) ?? 'this', 60)
 
+/**
+ * @param finders names of the tools that find other tools
+ * @param all ids of all tools, named if there are no finders
+ */
 export function createNotFoundError(
   name: string,
-  suggestions: readonly string[],
-  sameModule: readonly string[],
+  { suggestions, sameModule, unread }: UnknownName,
   finders: readonly string[],
   all: readonly string[],
-  unread: readonly string[],
 ): PegboardError {
   const shown = clipText(name, 80)
   const message = `Tool '${shown}' not found.`
-  // It may be a tool of one of these, unless it names its server.
-  if (unread.length > 0 && sameModule.length === 0)
+  if (unread.length > 0)
     return new PegboardError('E_NOT_FOUND', `${message} Still connecting: ${joinServerIds(unread)}.`, {
       class: 'network',
       hint: suggestions[0] ? `Try again shortly, or call '${suggestions[0]}'.` : 'Try again shortly.',

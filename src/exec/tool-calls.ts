@@ -18,7 +18,6 @@ import type { ToolLoop } from '../core/tool-loop.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Audit } from '../observe/audit-log.ts'
-import { unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import type { Views } from '../view/views.ts'
 import { createHiddenError, createUnavailableError } from '../view/visibility.ts'
@@ -356,11 +355,9 @@ export function createCalls(options: CallsOptions): Calls {
           })
         : createNotFoundError(
             request.name,
-            found.suggestions,
-            found.sameModule,
+            found,
             request.finders ?? [],
             view.tools.map((entry) => entry.tool.id),
-            unreadServers(view),
           )
     missing.unknownTool = request.name
     throw missing

@@ -8,9 +8,9 @@ import { declareTools } from '../core/tool-declarations.ts'
 import { valueResult } from '../core/tool-result.ts'
 import { shortSignatureOf, signatureOf } from '../core/tool-signature.ts'
 import { truncate } from '../core/truncate.ts'
+import { createNotFoundError } from '../exec/refusals.ts'
 import { executionOf, fullDescriptionOf } from '../view/listed-tools.ts'
 import { portableSchema } from '../view/portable-schema.ts'
-import { joinServerIds, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { createHiddenError, createUnavailableError } from '../view/visibility.ts'
 import { callState } from './call-needs.ts'
@@ -125,17 +125,5 @@ function lookUp(view: View, name: string): ViewTool {
     })
   if (found.down && found.suggestions.length + found.sameModule.length === 0)
     throw createUnavailableError(found.down, name)
-  const near = found.suggestions[0]
-  const unread = unreadServers(view)
-  if (unread.length > 0 && found.sameModule.length === 0)
-    throw new PegboardError(
-      'E_NOT_FOUND',
-      `Tool '${name.slice(0, 80)}' not found. Still connecting: ${joinServerIds(unread)}.`,
-      { class: 'network', hint: 'Try again shortly.' },
-    )
-  throw new PegboardError(
-    'E_NOT_FOUND',
-    `Tool '${name.slice(0, 80)}' not found.${near ? ` Did you mean '${near}'?` : ''}`,
-    { hint: near ? `Ask for '${near}'.` : 'Find it with search_tools.' },
-  )
+  throw createNotFoundError(name, found, ['search_tools'], [])
 }

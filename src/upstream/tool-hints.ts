@@ -1,5 +1,6 @@
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import type { Effect, Example } from '../core/tool.ts'
+import { ASCII, wordsOf } from '../core/tool-names.ts'
 
 const DESTRUCTIVE = new Set(
   'clean cleanup clear del delete destroy discard drop erase evict expunge flush kill nuke overwrite prune purge reboot remove reset restart revert revoke rm rmdir rollback shred shutdown terminate trash truncate uninstall unlink unpublish wipe'.split(
@@ -22,22 +23,6 @@ const WRITES = new Set(
 /** Writing verbs that name a thing after `get` or `list`: `get_merge_request`, `list_workflow_run_jobs`. */
 const NOUNS = new Set(['book', 'commit', 'invite', 'merge', 'patch', 'post', 'run'])
 const JOINS = new Set(['and', 'or', 'then'])
-
-/** The words of a tool's name in lower case: `getFile_contents` → get, file, contents. */
-export const wordsOf = (name: string): string[] =>
-  (ASCII.test(name)
-    ? name
-        .replaceAll(/([a-z\d])([A-Z])/g, '$1 $2')
-        .toLowerCase()
-        .split(/[^a-z\d]+/)
-    : name
-        .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
-        .toLowerCase()
-        .split(/[^\p{L}\p{N}]+/u)
-  ).filter(Boolean)
-
-/** Matches nearly every name; Unicode classes cost several times as much. */
-const ASCII = /^[\x00-\x7f]*$/
 
 const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive: 2 }
 const pickWorse = (a: Effect, b: Effect): Effect => (RANK[a] >= RANK[b] ? a : b)

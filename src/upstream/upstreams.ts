@@ -194,7 +194,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       if (!sees(module)) return false
       const { state } = upstream.status()
       const named = (): boolean => isNamed(name, [id, module, configured[id]?.prefix ?? id])
-      return state === 'ready' || (state === 'known' && named())
+      return state === 'ready' || ((state === 'known' || state === 'connecting') && named())
     })
     const refreshed = Promise.allSettled(candidates.map(([, { upstream }]) => upstream.refresh()))
     await waitAtMost(MISS_WAIT_MS, refreshed, undefined, clock)

@@ -5,8 +5,9 @@ import { getOrInsert } from '../core/get-or-insert.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
-import { editDistance, findNearest } from '../core/tool-names.ts'
+import { editDistance, findNearest, wordsOf } from '../core/tool-names.ts'
 import type { MergedTools } from './merge-tools.ts'
+import { unreadServers } from './unread-servers.ts'
 import type { ViewTool } from './view.ts'
 import type { HiddenReason } from './visibility.ts'
 
@@ -15,19 +16,26 @@ const MAX_NAME = 512
 
 type UnavailableOwner = Pick<OwnerInfo, 'id' | 'state' | 'reason'>
 
-/** What a name means for one caller. Suggestions contain visible tools only. */
+/** What a name means for one caller. */
 export type Resolution =
   | { readonly kind: 'found'; readonly tool: ViewTool }
   | { readonly kind: 'ambiguous'; readonly candidates: readonly string[] }
   /** It exists, and the caller may learn why it cannot be used. */
   | { readonly kind: 'hidden'; readonly id: string; readonly hidden: HiddenReason }
-  | {
-      readonly kind: 'unknown'
-      readonly suggestions: readonly string[]
-      readonly sameModule: readonly string[]
-      /** The named server, if it is not connected. */
-      readonly down?: UnavailableOwner
-    }
+  | UnknownName
+
+/** A name that no tool has. All suggested tools are visible. */
+export interface UnknownName {
+  readonly kind: 'unknown'
+  /** Ids of the tools that it probably means. */
+  readonly suggestions: readonly string[]
+  /** Ids of tools of the named owner: those that have a word of the name, otherwise the first ones. */
+  readonly sameModule: readonly string[]
+  /** Ids of servers that may have the tool, because their tools are not known yet. */
+  readonly unread: readonly string[]
+  /** The named server, if it is not connected. */
+  readonly down?: UnavailableOwner
+}
 
 /**
  * Creates the function that resolves names. The first of these that matches wins:
@@ -70,7 +78,11 @@ export function createResolver(
   }
 
   const hiddenNames = once(() => hiddenSpellings(hidden))
-  const toUnknown = (name: string): Resolution => ({ kind: 'unknown', ...suggest(name, tools, owners) })
+  const toUnknown = (name: string): Resolution => {
+    const meantOwners = findMeantOwners(name, snapshot)
+    const mayHave = (id: string): boolean => (meantOwners ? meantOwners.has(id) : !FIRST_SEPARATOR.test(name))
+    return { kind: 'unknown', ...suggest(name, tools, owners), unread: unreadServers({ owners }).filter(mayHave) }
+  }
 
   /** The hidden tool with this name, if the caller may learn about it. */
   function findHidden(name: string): Resolution | undefined {
@@ -118,9 +130,11 @@ export function createResolver(
     if (otherTool && !byId.has(otherTool.id) && hidden.has(otherTool.id)) return findHidden(name) ?? toUnknown(name)
     // No tool has such a name: without the invisible characters it could mean another one. Trying every spelling of a long one
     // would be slow.
-    if (UNNAMEABLE.test(name) || name.length > MAX_NAME) return { kind: 'unknown', suggestions: [], sameModule: [] }
+    if (UNNAMEABLE.test(name) || name.length > MAX_NAME)
+      return { kind: 'unknown', suggestions: [], sameModule: [], unread: [] }
     const unavailable = /__|[.:/]/.test(name) ? findUnavailable(ownerNamed(name, owners)) : undefined
-    if (unavailable?.isEmpty) return { kind: 'unknown', suggestions: [], sameModule: [], down: unavailable.down }
+    if (unavailable?.isEmpty)
+      return { kind: 'unknown', suggestions: [], sameModule: [], unread: [], down: unavailable.down }
     const clash = clashes().get(name.toLowerCase())
     if (clash?.isAway) return findHidden(name) ?? toUnknown(name)
     const contested = clash && toResolution(getClashingTools(clash, tools, byId))
@@ -223,7 +237,7 @@ function derivedNames(tools: readonly ViewTool[]): NameIndex {
   const owned = new Map<string, Set<ViewTool>>()
   for (const entry of tools) {
     const { id, module } = entry.tool
-    const action = id.slice(module.length + 1)
+    const action = actionOf(entry.tool)
     add(actions, action.toLowerCase(), entry)
     add(flat, flatten(id), entry)
     for (const alias of entry.tool.aliases) {
@@ -240,8 +254,7 @@ function derivedNames(tools: readonly ViewTool[]): NameIndex {
   }
   // An alias never hides a tool that has the same name in another spelling: the name then means both.
   const spelled = new Map<string, Set<ViewTool>>()
-  for (const named of actions.values())
-    for (const entry of named) add(spelled, flatten(entry.tool.id.slice(entry.tool.module.length + 1)), entry)
+  for (const named of actions.values()) for (const entry of named) add(spelled, flatten(actionOf(entry.tool)), entry)
   for (const [name, aliased] of aliases) {
     if (actions.has(name)) {
       if ([...aliased].some((entry) => !actions.get(name)?.has(entry))) aliases.delete(name)
@@ -263,8 +276,7 @@ function findHiddenByBareName(
   for (const [id, why] of hidden) {
     const tool = why.kind === 'denied' ? undefined : snapshot.byId.get(id)
     if (!tool) continue
-    if ([id.slice(tool.module.length + 1), ...tool.aliases].some((one) => one.toLowerCase() === lowerName))
-      found.push([id, why])
+    if ([actionOf(tool), ...tool.aliases].some((one) => one.toLowerCase() === lowerName)) found.push([id, why])
   }
   if (found.length === 0) return findDisabledByBareName(lowerName, hidden, snapshot)
   const [only] = found
@@ -280,7 +292,7 @@ function findDisabledByBareName(
   for (const [id, { kind, stage }] of hidden) {
     if (kind !== 'denied' || stage !== 'switch') continue
     const tool = snapshot.byId.get(id)
-    if (!tool?.toldWhenOff || id.slice(tool.module.length + 1) !== name) continue
+    if (!tool?.toldWhenOff || actionOf(tool) !== name) continue
     const setting = `tools.${name}.enabled`
     const reason = `${name} tool is disabled (enable via config: ${setting}=true)`
     return { kind: 'hidden', id, hidden: { kind: 'disabled', stage, reason, setting } }
@@ -288,7 +300,7 @@ function findDisabledByBareName(
   return undefined
 }
 
-/** Similar ids, otherwise tools with a similar action name, and other tools of the named module. */
+/** Similar ids, otherwise tools with a similar name, and other tools of the named module. */
 function suggest(
   name: string,
   tools: readonly ViewTool[],
@@ -302,18 +314,48 @@ function suggest(
   // A correct category is a stronger hint than similar letters.
   const inModule = owner ? findNearest(`${owner.id}.${dotted.slice(module.length + 1)}`, idsOf(owned)) : []
   const suggestions = [...new Set([...inModule, ...findNearest(dotted, idsOf(tools))])]
-  if (suggestions.length === 0 && !dotted.includes('.')) {
-    const actions = new Map(tools.map((entry) => [entry.tool.id.slice(entry.tool.module.length + 1), entry.tool.id]))
+  const isBare = !dotted.includes('.')
+  if (suggestions.length === 0 && isBare) {
+    const actions = new Map(tools.map(({ tool }) => [actionOf(tool), tool.id]))
     suggestions.push(...findNearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
   }
   const near = suggestions.filter((id) => {
     const found = tools.find(({ tool }) => tool.id === id)
     return found && isNear(dotted, found.tool)
   })
-  const sameModule = idsOf(owned.filter(({ tool }) => tool.effect !== 'destructive').slice(0, 5))
+  if (near.length === 0 && isBare) near.push(...idsOf(findSimilar(wordsOf(name), tools, 'all')).slice(0, 3))
+  const ownerWords = wordsOf(owner?.id ?? '')
+  const requested = wordsOf(dotted.slice(module.length + 1)).filter((word) => !ownerWords.includes(word))
+  const similar = findSimilar(requested, owned, 'any')
+  const sameModule = idsOf(similar.length > 0 ? similar : owned.filter(isHarmless)).slice(0, 5)
   const down = findUnavailable(owner)?.down
   return { suggestions: near, sameModule, ...omitUndefined({ down }) }
 }
+
+/** A model may call such a tool by mistake. */
+const isHarmless = ({ tool }: ViewTool): boolean => tool.effect !== 'destructive'
+
+/**
+ * Harmless tools with all or any of these words in their names, first those with the most of them and the fewest
+ * others. Then tools whose names have these words with another verb.
+ */
+function findSimilar(words: readonly string[], tools: readonly ViewTool[], which: 'all' | 'any'): ViewTool[] {
+  const harmless = tools.filter(isHarmless)
+  const named = harmless
+    .map((entry) => {
+      const own = wordsOf(actionOf(entry.tool))
+      return { entry, common: words.filter((word) => own.some((one) => isSameWord(word, one))).length, all: own.length }
+    })
+    .filter(({ common }) => common > 0 && (which === 'any' || common === words.length))
+    .sort((a, b) => b.common - a.common || a.all - b.all)
+    .map(({ entry }) => entry)
+  const withOtherVerb = harmless.filter(({ tool }) => tool.searchPhrases?.includes(words.join(' ')))
+  return [...new Set([...named, ...withOtherVerb])]
+}
+
+/** Also if one is the beginning of the other, such as `list` and `listdir`. */
+const isSameWord = (a: string, b: string): boolean => a === b || isBeginning(a, b) || isBeginning(b, a)
+const isBeginning = (word: string, long: string): boolean => word.length >= 3 && long.startsWith(word)
 
 /**
  * At most a third of the letters may differ, beside the owner: two are half of `help` and `hdel`. In the name of a
@@ -326,7 +368,7 @@ function isNear(dotted: string, { id, effect }: Tool): boolean {
     const longest = Math.max(requestedAction.length, name.length)
     const max =
       effect === 'destructive'
-        ? Math.min(1, longest >> 2)
+        ? Math.min(1, Math.floor(longest / 3))
         : Math.min(longest >> 1, Math.max(1, Math.floor(longest / 3)))
     return editDistance(requestedAction, name, max) <= max
   })
@@ -341,8 +383,8 @@ function ownerNamed(name: string, owners: readonly Owner[]): Owner | undefined {
 }
 
 /**
- * A server that is not connected, and whether none of its tools is known. Undefined for a known server with tools,
- * because calls start it.
+ * A server that is not connected, and whether none of its tools is known. Undefined if its tools are known and nothing
+ * failed, because calls wait for its start.
  */
 function findUnavailable(
   owner: Owner | undefined,
@@ -350,10 +392,12 @@ function findUnavailable(
   if (owner?.origin !== 'upstream' || owner.state === 'ready') return undefined
   const { id, state, reason } = owner
   const isEmpty = owner.tools.length + owner.quarantined.length === 0
-  if (state === 'known' && !isEmpty) return undefined
+  const isStarting = state === 'known' || (state === 'connecting' && reason === undefined)
+  if (isStarting && !isEmpty) return undefined
   return { down: { id, state, ...(reason === undefined ? {} : { reason }) }, isEmpty }
 }
 
+const actionOf = ({ id, module }: Tool): string => id.slice(module.length + 1)
 const flatten = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
 
 const add = (index: Map<string, Set<ViewTool>>, key: string, entry: ViewTool): void =>

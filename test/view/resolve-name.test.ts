@@ -105,7 +105,39 @@ describe('a name written by a model', () => {
       expect(stores.resolve(name), name).toMatchObject({ suggestions: [], sameModule: [] })
     for (const name of ['hdell', 'redis.hdle'])
       expect(stores.resolve(name)).toMatchObject({ suggestions: ['mcp_redis.hdel'] })
+    const shell = viewOf({ shell: [makeTool('shell.which'), makeTool('shell.run', { effect: 'destructive' })] })
+    expect(shell.resolve('shell.rum')).toMatchObject({ suggestions: ['shell.run'] })
     expect(stores.resolve('exprot_all_kyes')).toMatchObject({ suggestions: ['mcp_notes.export_all_keys'] })
+  })
+
+  it('gets the tools of its owner that have a word of it, those with the most common words first', () => {
+    const names = ['git_add', 'git_blame', 'git_commit_graph', 'git_commit', 'git_log', 'git_reset']
+    const git = viewOf({
+      mcp_git: names.map((name) =>
+        makeTool(`mcp_git.${name}`, { origin: 'upstream', effect: name === 'git_reset' ? 'destructive' : 'read' }),
+      ),
+      files: [makeTool('files.list_directory'), makeTool('files.read')],
+    })
+    expect(git.resolve('mcp_git.commit')).toMatchObject({
+      sameModule: ['mcp_git.git_commit', 'mcp_git.git_commit_graph'],
+    })
+    expect(git.resolve('git.log')).toMatchObject({ sameModule: ['mcp_git.git_log'] })
+    expect(git.resolve('files.listdir')).toMatchObject({ sameModule: ['files.list_directory'] })
+    expect(git.resolve('git.push')).toMatchObject({ sameModule: names.slice(0, 5).map((name) => `mcp_git.${name}`) })
+    expect(git.resolve('git.reset')).toMatchObject({ sameModule: names.slice(0, 5).map((name) => `mcp_git.${name}`) })
+  })
+
+  it('without an owner gets the tools whose name has all of its words, or has them with another verb', () => {
+    const tools = viewOf({
+      web: [makeTool('web.web_search'), makeTool('web.fetch_url'), makeTool('web.search_all_pages')],
+      mcp_play: [makeTool('mcp_play.browser_find', { searchPhrases: ['search'] })],
+      store: [makeTool('store.drop_search', { effect: 'destructive' })],
+    })
+    expect(tools.resolve('search')).toMatchObject({
+      suggestions: ['web.web_search', 'web.search_all_pages', 'mcp_play.browser_find'],
+    })
+    expect(tools.resolve('play.search')).toMatchObject({ sameModule: ['mcp_play.browser_find'] })
+    expect(tools.resolve('search_nothing')).toMatchObject({ suggestions: [] })
   })
 
   it("with an existing category gets that category's nearest tools first", () => {
@@ -123,8 +155,39 @@ describe('a name written by a model', () => {
       kind: 'unknown',
       suggestions: ['mcp_notes.add'],
       sameModule: ['mcp_notes.add'],
+      unread: [],
     })
     expect(rested.resolve('new.add')).toMatchObject({ kind: 'unknown', down: { id: 'mcp_new' } })
+  })
+
+  it('of a server that starts is unknown like any other, if its tools are known and nothing failed', () => {
+    const viewOfServer = (reason?: string): View => {
+      const catalog = createCatalog()
+      const tools = [makeTool('mcp_time.convert_time', { origin: 'upstream' })]
+      const server = { id: 'mcp_time', summary: '', origin: 'upstream', state: 'connecting' } as const
+      catalog.set({ ...server, ...(reason === undefined ? {} : { reason }) }, { tools })
+      return createViews({ catalog, rulesOf: sameRules(createPolicy({})), log: silentLog }).viewFor(localCaller)
+    }
+    const starting = viewOfServer().resolve('mcp_time.nothing')
+    expect(starting).toMatchObject({ kind: 'unknown', sameModule: ['mcp_time.convert_time'] })
+    expect(starting).not.toHaveProperty('down')
+    expect(viewOfServer('exited with 1').resolve('mcp_time.nothing')).toMatchObject({ down: { id: 'mcp_time' } })
+  })
+
+  it('may be of a server whose tools are unknown only if it names no other one', () => {
+    const catalog = createCatalog()
+    catalog.set({ id: 'mcp_new', summary: '', origin: 'upstream', state: 'connecting' }, { tools: [] })
+    catalog.set(
+      { id: 'mcp_notes', summary: '', origin: 'upstream', state: 'ready' },
+      { tools: [makeTool('mcp_notes.add')] },
+    )
+    const { resolve } = createViews({ catalog, rulesOf: sameRules(createPolicy({})), log: silentLog }).viewFor(
+      localCaller,
+    )
+    for (const name of ['current_time', 'currentTime'])
+      expect(resolve(name), name).toMatchObject({ unread: ['mcp_new'] })
+    for (const name of ['mcp_other.current_time', 'other__current_time', 'notes.current_time'])
+      expect(resolve(name), name).toMatchObject({ unread: [] })
   })
 
   it('of an object prototype is unknown', () => {
