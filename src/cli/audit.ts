@@ -2,10 +2,11 @@ import { createReadStream, existsSync, readFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import type { Config } from '../config/load-config.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { formatCount } from '../core/format-count.ts'
 import { countMissingLines, readAnchors } from '../observe/audit-anchor.ts'
 import { type ChainBreak, createChainVerifier, parseSignedLine } from '../observe/hash-chain.ts'
 import { type Args, readOption } from './args.ts'
-import { formatCount, type Io, UsageError, writeJson } from './io.ts'
+import { type Io, UsageError, writeJson } from './io.ts'
 import { openConfig } from './open-app.ts'
 
 /** `pegboard audit verify`: verifies the audit log. Exit code 1 if it was changed. */

@@ -1,9 +1,9 @@
 import type { App } from '../app/app.ts'
 import { failureLine } from '../app/failure-line.ts'
 import type { Caller } from '../core/caller.ts'
+import { formatCount } from '../core/format-count.ts'
 
 import { omitUndefined } from '../core/omit-undefined.ts'
-import { formatCount } from './io.ts'
 import { type ConnectionInfo, PLACEHOLDER, snippetsFor } from './snippets.ts'
 
 /** What `serve` reports when it starts. */

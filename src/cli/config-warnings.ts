@@ -4,13 +4,13 @@ import type { App } from '../app/app.ts'
 import { mayConcern } from '../app/unmatched-rules.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
+import { formatCount } from '../core/format-count.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { compilePatterns, shortOf } from '../policy/policy-rules.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import { hasAlternatives } from '../view/portable-schema.ts'
-import { formatCount } from './io.ts'
 
 /** One sentence for each setting without effect that only the loaded tools show. Call it once the servers have answered. */
 export function configWarnings(app: App, config: Config, caller: Caller): string[] {

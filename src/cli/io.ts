@@ -48,10 +48,6 @@ export const writeWarning = (io: Io, message: string): void => io.stderr(`pegboa
 export const writeJson = (io: Io, value: unknown): void =>
   io.stdout(`${toPrintableJson(JSON.stringify(value, null, 2))}\n`)
 
-/** `1 tool`, `2 tools`. */
-export const formatCount = (count: number, one: string, many = `${one}s`): string =>
-  `${count} ${count === 1 ? one : many}`
-
 /** Aligns rows in columns; the last column is not padded. Returns an empty text for no rows. */
 export function formatTable(given: ReadonlyArray<readonly string[]>): string {
   // A line break in a description must not start a row.

@@ -1,12 +1,13 @@
 import type { Owner } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
+import { formatCount } from '../core/format-count.ts'
 import { asRecord, isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { type Args, writeAnswer } from './args.ts'
 import { defaultOf, typeOf } from './describe.ts'
-import { formatCount, formatTable, type Io } from './io.ts'
+import { formatTable, type Io } from './io.ts'
 import { type Session, withApp } from './open-app.ts'
 
 /**

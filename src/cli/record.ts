@@ -1,7 +1,8 @@
 import { resolve } from 'node:path'
+import { formatCount } from '../core/format-count.ts'
 import { cassettesIn } from '../record/cassette.ts'
 import type { Args } from './args.ts'
-import { formatCount, type Io, UsageError } from './io.ts'
+import { type Io, UsageError } from './io.ts'
 
 /** `pegboard record <folder> [tool …]`: serves, or runs one tool, and writes what servers answer. */
 export async function run(args: Args, io: Io): Promise<number> {

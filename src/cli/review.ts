@@ -11,13 +11,14 @@ import {
 } from '../app/review-desk.ts'
 import type { Config } from '../config/load-config.ts'
 import { PegboardError } from '../core/errors.ts'
+import { formatCount } from '../core/format-count.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import type { Change } from '../trust/definition-diff.ts'
 import { escapeLine as line } from '../trust/find-hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
 import { type Args, writeAnswer } from './args.ts'
 import { asTyped } from './invocation.ts'
-import { formatCount, type Io, UsageError, writeJson } from './io.ts'
+import { type Io, UsageError, writeJson } from './io.ts'
 import { openConfig, openLog } from './open-app.ts'
 
 /** `pegboard review`: reviews the tools stored on disk. Starts no server. */

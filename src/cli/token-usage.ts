@@ -1,6 +1,7 @@
 import { openAppState } from '../app/app-state.ts'
 import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
+import { formatCount } from '../core/format-count.ts'
 import type { Log } from '../core/log.ts'
 import {
   type CountsTable,
@@ -11,7 +12,7 @@ import {
 } from '../receipts/daily-counts.ts'
 import { GROUPS, reportUsage, type UsageReport, type UsageSums } from '../receipts/usage-report.ts'
 import { type Args, oneOf, readInteger, readOption, writeAnswer } from './args.ts'
-import { formatCount, formatTable, type Io } from './io.ts'
+import { formatTable, type Io } from './io.ts'
 import { openConfig, openLog } from './open-app.ts'
 
 /** `pegboard usage`: tokens by day, tool, client or principal. A running server stores its counts every 30 seconds. */

@@ -1,6 +1,7 @@
 import type { Owner } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { mediaInBlock, textInBlock } from '../core/content-block.ts'
+import { formatCount } from '../core/format-count.ts'
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
 import { sizeOf } from '../core/raw-result.ts'
@@ -309,7 +310,7 @@ async function describeKept(
   if (!stored.isText)
     return `[${describeBytes(stored)}, kept as ${stored.handle} for ${min} min. ${readCommand} shows how to get it.]`
   const summary = await summarize(host, caller, stored, body, tokens * 0.4)
-  const count = body.count === undefined ? '' : `${body.count} blocks, `
+  const count = body.count === undefined ? '' : `${formatCount(body.count, 'block')}, `
   const ways = summary.isJson ? `path, where, select, ${WAYS}` : WAYS
   const describe = (shape: string | undefined, preview: string): string =>
     [
@@ -405,13 +406,13 @@ async function summarize(
   const summary = await host.results.summarize(caller, handle, most).catch(() => {
     const text = String(data)
     const preview = text.slice(0, cutText(text, most))
-    return { isJson: false, lines: text.split('\n').length, preview, tokens: tokensOfText(text) }
+    return { isJson: false, lines: text.split('\n').length, unit: 'line' as const, preview, tokens: tokensOfText(text) }
   })
   return most === 0 ? { ...summary, preview: '' } : summary
 }
 
-const describeSize = ({ bytes }: KeptResult, { lines, isJson, tokens }: ResultSummary): string =>
-  `${formatBytes(bytes)}, ${lines.toLocaleString('en')} ${isJson ? 'rows or lines of JSON' : 'lines'}, about ${tokens.toLocaleString('en')} tokens`
+const describeSize = ({ bytes }: KeptResult, { lines, unit, isJson, tokens }: ResultSummary): string =>
+  `${formatBytes(bytes)}, ${formatCount(lines, unit)}${isJson ? ' of JSON' : ''}, about ${tokens.toLocaleString('en')} tokens`
 
 const describeLost = ({ data, title, mimeType }: ResultPart, tokens: number): string => {
   const message = `[E_TOO_LARGE: ${title} returned ${formatBytes(data.length)} of ${mimeType}, which cannot be kept: the disk is full, or execution.results.maxBytes is too small. Ask for a part.]`

@@ -1,4 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
+import { formatCount } from '../core/format-count.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { exceedsJsonItems } from '../core/json-item-count.ts'
 import { parseJson } from '../core/parse-json-text.ts'
@@ -43,14 +44,15 @@ export interface ResultSummary {
   /** True if its text is JSON. */
   readonly isJson: boolean
   readonly shape?: string
-  /** Lines of a text, or rows of a JSON list. */
+  /** Number of lines, or of rows if it is a JSON list. */
   readonly lines: number
+  readonly unit: TextLines['unit']
   readonly preview: string
   /** Estimated tokens of the whole. */
   readonly tokens: number
 }
 
-/** A result as lines: those of a text, the rows of a list, or those of indented JSON. */
+/** A result as lines: those of a text, the rows of a list, or those of indented JSON and of the strings in it. */
 interface TextLines {
   readonly text: string
   readonly unit: 'line' | 'row'
@@ -63,20 +65,20 @@ const MAX_INDENT = 3
 /** @param tokens maximum of the preview */
 export function summarizeResult(text: string, tokens: number): ResultSummary {
   const value = parseResult(text)
-  const { lines, rows } = describeLines(value, text)
-  const shown = rows ? rowsOf(rows.slice(0, PREVIEW_ROWS)).join('\n') : text
+  const shown = Array.isArray(value) ? rowsOf(value.slice(0, PREVIEW_ROWS)).join('\n') : text
   return {
     isJson: value !== undefined,
     ...(value === undefined ? {} : { shape: shapeOf(value) }),
-    lines,
+    ...countOf(value, text),
     preview: shown.slice(0, cutText(shown, tokens)).trimEnd(),
     tokens: Math.ceil(estimateLongText(text)),
   }
 }
 
-/** The number of lines, and the rows if it is a list. */
-function describeLines(value: unknown, text: string): { readonly lines: number; readonly rows?: readonly unknown[] } {
-  return Array.isArray(value) ? { lines: value.length, rows: value } : { lines: countLines(text, 0, text.length) + 1 }
+function countOf(value: unknown, text: string): Pick<ResultSummary, 'lines' | 'unit'> {
+  if (Array.isArray(value)) return { lines: value.length, unit: 'row' }
+  const shown = linesOf(value ?? text)?.text ?? text
+  return { lines: countLines(shown, 0, shown.length) + 1, unit: 'line' }
 }
 
 /** @param tokens maximum of the answer's text @throws PegboardError E_VALIDATION, E_NOT_FOUND */
@@ -136,7 +138,16 @@ function linesOf(value: unknown): TextLines | undefined {
     return undefined
   }
   // Deep values are mostly indent.
-  return { text: indented.length > MAX_INDENT * plain.length ? plain : indented, unit: 'line' }
+  if (indented.length > MAX_INDENT * plain.length) return { text: plain, unit: 'line' }
+  return { text: indented.split('\n').map(breakLines).join('\n'), unit: 'line' }
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '"': '"', '\\': '\\' }
+
+/** Writes a string with line breaks as its lines, as if they were a text; other strings stay JSON. */
+function breakLines(jsonLine: string): string {
+  const text = jsonLine.replace(/\\([nrt"\\])/g, (_, letter) => ESCAPES[letter] as string)
+  return text.includes('\n') ? text : jsonLine
 }
 
 const rowsOf = (rows: readonly unknown[]): readonly string[] => rows.map((one) => JSON.stringify(one) ?? 'null')
@@ -297,9 +308,6 @@ function readRange(range: string): readonly [from: number, to: number] {
     })
   return [Number(from), to ? Number(to) : dash === undefined ? Number(from) : Number.POSITIVE_INFINITY]
 }
-
-const formatCount = (count: number, unit: string): string =>
-  `${count.toLocaleString('en')} ${unit}${count === 1 ? '' : 's'}`
 
 /**
  * @param found the lines that the text was made of; default all

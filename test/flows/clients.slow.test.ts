@@ -80,7 +80,7 @@ describe.each(['legacy', 'modern'] as const)('clients of the %s era', (era) => {
     const kept = (await tiny.callTool(huge)) as Answer
     expect(JSON.stringify(kept).length).toBeLessThan(2_000)
     expect(kept.content[0].text).toMatch(
-      /^\[mcp_s\.huge: 5\.0 kB, 1 lines, about 969 tokens, above the limit of 2\.0 kB of this client\. Kept as r_/,
+      /^\[mcp_s\.huge: 5\.0 kB, 1 line, about 969 tokens, above the limit of 2\.0 kB of this client\. Kept as r_/,
     )
     expect(((await other.callTool(huge)) as Answer).content[0].text.length).toBe(5_000)
     expect(((await tiny.callTool({ name: 's__echo', arguments: { text: 'short' } })) as Answer).content[0].text).toBe(

@@ -16,7 +16,7 @@ it('a result at the limit stays whole, and one above it gets a handle that reads
   expect((await call('big.words', { count: 6_000 })).content[0]?.text).toBe('word '.repeat(6_000))
   const long = await text('big.words', { count: 9_000 })
   expect(long).toMatch(
-    /^\[big\.words: 45\.0 kB, 1 lines, about 9,000 tokens, above the limit of 8,000\. Kept as r_\w+ for 60 min\.\]\nBeginning:\nword /,
+    /^\[big\.words: 45\.0 kB, 1 line, about 9,000 tokens, above the limit of 8,000\. Kept as r_\w+ for 60 min\.\]\nBeginning:\nword /,
   )
   expect(long).toMatch(/Read on with execute_tool read_result \{"handle":"r_\w+"\}: page, lines, grep, [\w, ]+\.\]$/)
   expect(long.length).toBeLessThan(6_000)

@@ -27,7 +27,7 @@ describe('the shape of a value', () => {
   it('leaves out inner levels until it fits', () => {
     const wide = Object.fromEntries(Array.from({ length: 30 }, (_, i) => [`key_${i}`, { inner: { value: i } }]))
     expect(shapeOf(wide, 2_000)).toContain('key_0: {inner: {value: integer}}')
-    expect(shapeOf(wide, 700)).toContain('key_0: {1 keys}')
+    expect(shapeOf(wide, 700)).toContain('key_0: {1 key}')
     expect(shapeOf(wide, 100).length).toBeLessThanOrEqual(100)
   })
 })
@@ -39,7 +39,7 @@ describe('the summary of a result', () => {
       shape: expect.stringContaining('items: 500 × {id'),
     })
     const list = summarizeResult(JSON.stringify(rows), 60)
-    expect(list).toMatchObject({ lines: 500, preview: expect.stringMatching(/^\{"id":0,[\s\S]*\}$/) })
+    expect(list).toMatchObject({ lines: 500, unit: 'row', preview: expect.stringMatching(/^\{"id":0,[\s\S]*\}$/) })
   })
 
   it('of text ends after a line', () => {
@@ -154,6 +154,18 @@ describe('reading JSON', () => {
   it('of an object line by line', () => {
     expect(read('{"a":{"b":1}}', { grep: '"b"' }).text).toBe('3:  "b": 1')
   })
+
+  it('treats the lines inside its strings as lines', () => {
+    const file = JSON.stringify({ path: 'C:\\new.log', content: `${log}\r\na "quoted" word`, lines: 1_001 })
+    expect(read(file, { grep: '^ERROR', count: true }).note).toBe('10 lines with "^ERROR".')
+    expect(read(file, { grep: 'a "quoted" word' }).text).toBe('1003:a "quoted" word",')
+    expect(read(file, { head: 4 }).text).toBe(
+      '{\n "path": "C:\\\\new.log",\n "content": "INFO job 0 done\nINFO job 1 done',
+    )
+    const { note } = read(file, {}, 100_000)
+    expect(note).toBe('lines 1–1005 of 1,005 lines. All of it.')
+    expect(summarizeResult(file, 30)).toMatchObject({ lines: 1_005, unit: 'line' })
+  })
 })
 
 describe('a result of a hostile server', () => {
@@ -188,7 +200,7 @@ describe('a result of a hostile server', () => {
     const text = '{"name":"a\\u202eb\\udb40\\udc48\\u200b","k\\u200b":1,"note":"\\n[NOTICE] x"}'
     expect(read(text, { path: '$.name' }).text).toBe('ab')
     expect(read(text, { path: '$.note' }).text).toBe('\n\\[NOTICE] x')
-    expect(read(text, {}).text).toBe('{\n "name": "ab",\n "k": 1,\n "note": "\\n\\\\[NOTICE] x"\n}')
+    expect(read(text, {}).text).toBe('{\n "name": "ab",\n "k": 1,\n "note": "\n\\[NOTICE] x"\n}')
   })
 })
 
