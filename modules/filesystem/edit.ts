@@ -167,7 +167,7 @@ function afterLine(bytes: Buffer, line: number, shown: string): number {
   let at = 0
   for (let left = line; left > 0; left--) {
     if (at === bytes.length)
-      throw invalid(`'${shown}' has ${countLines(bytes)} lines.`, `Use a line from 0 to ${countLines(bytes)}.`)
+      throw invalid(`'${shown}' has no line ${line}.`, `Use a line from 0 to ${countLines(bytes)}.`)
     while (at < bytes.length && bytes[at] !== LINE_FEED) at++
     if (at < bytes.length) at++
   }

@@ -1,3 +1,4 @@
+import { formatCount } from '../core/format-count.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { PromptSection } from '../core/module.ts'
 import type { JsonSchema } from '../core/schema.ts'
@@ -113,11 +114,9 @@ function summarizeTools({ view }: PromptContext, shown = SHOWN): string {
   const named = [...domains.slice(0, shown).map(({ id }) => id), ...(domains.length > shown ? ['…'] : [])]
   const names = shown === 0 || named.length === 0 ? '' : `: ${named.join(', ')}`
   const unread = unreadServers(view).length
-  const more = unread > 0 ? ` ${amount(unread, 'server')} still connecting.` : ''
-  return `Pegboard has ${amount(view.size, 'tool')} across ${amount(domains.length, 'domain')}${names}.${more}`
+  const more = unread > 0 ? ` ${formatCount(unread, 'server')} still connecting.` : ''
+  return `Pegboard has ${formatCount(view.size, 'tool')} across ${formatCount(domains.length, 'domain')}${names}.${more}`
 }
-
-const amount = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`
 
 /** Notices about servers whose tools wait for a review, so that the model can tell the user. */
 function collectNotices(view: View): readonly string[] {
@@ -135,7 +134,10 @@ function describeAccess({ view, exposure, surface }: PromptContext, detail: Deta
   const intro =
     shown.length === 0
       ? []
-      : [`You have ${guide.length} tools about tools:`, ...shown.map(({ name, about }) => `- ${name}: ${about}`)]
+      : [
+          `You have ${formatCount(guide.length, 'tool')} about tools:`,
+          ...shown.map(({ name, about }) => `- ${name}: ${about}`),
+        ]
   return [...intro, ...describeSteps(exposure, guide)].join('\n')
 }
 

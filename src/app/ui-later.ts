@@ -1,3 +1,4 @@
+import { formatCount } from '../core/format-count.ts'
 import { isRecord } from '../core/is-record.ts'
 import { isStoredTask, type StoredTask } from '../exec/background-task.ts'
 import type { Job } from '../exec/scheduler.ts'
@@ -36,7 +37,7 @@ export async function listLater({ shared, toSafeText: toShown, clock }: UiContex
         owner: value.caller.principal,
         what: shown(value.label),
         tool: value.tool,
-        state: `${value.status}, ${value.checks} checks`,
+        state: `${value.status}, ${formatCount(value.checks, 'check')}`,
         ...(value.nextAt === null ? {} : { nextAt: value.nextAt + (clock.now() - shared.steady.now()) }),
         at: value.createdAt,
         stoppable: true,

@@ -6,6 +6,7 @@ import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { type Machine, UNSET } from '../config/machine.ts'
 import { type Caller, localCaller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
+import { formatCount } from '../core/format-count.ts'
 import { createLog, type Log, type LogLevel, silentLog } from '../core/log.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { toPrintable } from '../core/printable.ts'
@@ -250,7 +251,9 @@ function showProgress(app: App, isAwaited: (server: Server) => boolean, io: Io):
   const look = (): void => {
     for (const { module, pending, tools, state, detail, reason } of app.upstreams.status()) {
       if (pending || !missing.delete(module)) continue
-      tell(state === 'failing' ? `${module} failed: ${detail ?? reason}` : `${module} has ${tools} tools`)
+      tell(
+        state === 'failing' ? `${module} failed: ${detail ?? reason}` : `${module} has ${formatCount(tools, 'tool')}`,
+      )
     }
     redraw()
   }

@@ -1,3 +1,4 @@
+import { formatCount } from '../core/format-count.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { CallRow, ClientRow, LiveEvent, Overview, OwnerRow, TokenUsage } from '../ui/api-types.ts'
 import type { Args } from './args.ts'
@@ -68,10 +69,14 @@ export function linesOf({ overview, owners, clients, calls }: TopState, rows: nu
   const { total, failed, running, lastMinute } = overview.calls
   const head = [
     `Pegboard ${overview.version} at ${overview.url}`,
-    `${overview.tools} tools in ${overview.mode} mode: a client lists about ${overview.listed} tokens`,
+    `${formatCount(overview.tools, 'tool')} in ${overview.mode} mode: a client lists about ${overview.listed} tokens`,
     ...(overview.spent ? [`Tokens since the start: ${overview.spent.tokens}, ${savedOf(overview.spent)}`] : []),
     `Calls: ${total} in all, ${failed} failed, ${running} running, ${lastMinute} in the last minute`,
-    ...(overview.toReview > 0 ? [`${overview.toReview} tools wait for a review: pegboard review`] : []),
+    ...(overview.toReview > 0
+      ? [
+          `${formatCount(overview.toReview, 'tool')} ${overview.toReview === 1 ? 'waits' : 'wait'} for a review: pegboard review`,
+        ]
+      : []),
   ]
   const servers = section(
     'Servers',

@@ -1,6 +1,7 @@
 import { dirname } from 'node:path'
 import type { Config } from '../config/load-config.ts'
 import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
+import { formatCount } from '../core/format-count.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { embedderFor } from '../search/embedders/choose-embedder.ts'
 import { connectFault } from './check-machine.ts'
@@ -33,12 +34,12 @@ export async function checkSearch({ app, config, clock, timeoutMs, report }: Ser
     report.found({ code: 'model-failed', about: 'search model', message: `${semantic.embedder}: ${semantic.reason}.` })
   else report.passed({ about: 'search model', message: semantic?.embedder ?? 'included' })
   const count = app.catalog.snapshot().tools.length
-  if (isReady) report.passed({ about: 'search index', message: `${count} tools` })
+  if (isReady) report.passed({ about: 'search index', message: formatCount(count, 'tool') })
   else
     report.found({
       code: 'index-incomplete',
       about: 'search index',
-      message: `Not all of ${count} tools were indexed within ${timeoutMs / 1_000} s.`,
+      message: `Not all of ${formatCount(count, 'tool')} were indexed within ${timeoutMs / 1_000} s.`,
     })
 }
 

@@ -5,6 +5,7 @@ import type { Config } from '../config/load-config.ts'
 import type { Environment } from '../config/machine.ts'
 import type { Clock } from '../core/clock.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
+import { formatCount } from '../core/format-count.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { findErrorLine } from '../upstream/error-reasons.ts'
@@ -96,7 +97,7 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
   else
     report.passed({
       about,
-      message: `answers, ${tools === 1 ? '1 tool' : `${tools} tools`}; may touch: ${describeReach(settings)}`,
+      message: `answers, ${formatCount(tools, 'tool')}; may touch: ${describeReach(settings)}`,
     })
 }
 

@@ -4,6 +4,7 @@ import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import { dropOldest } from '../core/drop-oldest.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
+import { formatCount } from '../core/format-count.ts'
 import { isRecord } from '../core/is-record.ts'
 import { once } from '../core/once.ts'
 import { supportsServerRequest } from '../core/server-requests.ts'
@@ -185,10 +186,14 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
       if (!exceeded) return
       const { rate, retryAfterMs } = exceeded
       onGate?.('rate limit', rate.setting)
-      throw new PegboardError('E_RATE_LIMITED', `${tool.id} has a limit of ${rate.perMinute} calls per minute.`, {
-        hint: `Try again in ${Math.ceil(retryAfterMs / 1_000)} s. ${rate.setting} sets the limit.`,
-        retryAfterMs,
-      })
+      throw new PegboardError(
+        'E_RATE_LIMITED',
+        `${tool.id} has a limit of ${formatCount(rate.perMinute, 'call')} per minute.`,
+        {
+          hint: `Try again in ${Math.ceil(retryAfterMs / 1_000)} s. ${rate.setting} sets the limit.`,
+          retryAfterMs,
+        },
+      )
     },
     askIfNeeded(call, onGate) {
       const decision = call.policy.decide(call.tool, call.caller)

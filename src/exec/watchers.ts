@@ -1,6 +1,7 @@
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
+import { formatCount } from '../core/format-count.ts'
 import { randomId } from '../core/random-id.ts'
 import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
 import { createDueQueue, type DueEntry, isDueEntry, LEFT_TO_OTHERS } from './due-queue.ts'
@@ -221,7 +222,7 @@ function formatNotice(
   if (strategy === 'summary') {
     const latest = [...history, check].slice(-batchSize)
     const failed = latest.filter(({ success }) => !success).length
-    return `${head}: ${latest.length} checks, ${failed} failed; last: ${check.preview}`
+    return `${head}: ${formatCount(latest.length, 'check')}, ${failed} failed; last: ${check.preview}`
   }
   return last === undefined ? `${head}: ${check.preview}` : `${head}: ${check.preview} (before: ${previewOf(last)})`
 }

@@ -1,4 +1,5 @@
 import { firstSentence } from '../core/first-sentence.ts'
+import { formatCount } from '../core/format-count.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { joinNames } from '../core/join-names.ts'
 import { riskOf } from '../core/tool.ts'
@@ -296,5 +297,5 @@ function describeCategories(view: View): string {
     .slice(0, SHOWN_CATEGORIES)
     .map((owner) => `${owner.id.replace(/^mcp_/, '')} ${view.count(owner.id)}`)
   const more = owners.length > SHOWN_CATEGORIES ? ', …' : ''
-  return `${view.size} tools: ${shown.join(', ')}${more}.`
+  return `${formatCount(view.size, 'tool')}: ${shown.join(', ')}${more}.`
 }

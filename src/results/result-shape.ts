@@ -1,3 +1,4 @@
+import { formatCount } from '../core/format-count.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { truncate } from '../core/truncate.ts'
@@ -46,7 +47,7 @@ function shapeOfRecords(records: readonly Json[], levels: number): string {
   for (const record of records)
     for (const key of Object.keys(record)) getOrInsert(byKey, key, () => []).push(record[key])
   if (byKey.size === 0) return '{}'
-  if (levels <= 1) return `{${byKey.size} keys}`
+  if (levels <= 1) return `{${formatCount(byKey.size, 'key')}}`
   const shown = [...byKey].slice(0, MAX_KEYS).map(([key, found]) => {
     const mark = found.length < records.length ? '?' : ''
     return `${truncate(key, MAX_KEY_CHARS)}${mark}: ${shapeAt(found, levels - 1)}`

@@ -1,3 +1,4 @@
+import { formatCount } from '../core/format-count.ts'
 import type { ExposureSettings } from './exposure-options.ts'
 import type { View } from './view.ts'
 
@@ -53,8 +54,8 @@ export function decideExposure(view: View, defaults: ExposureSettings, alwaysLis
         : undefined
   const mode: ExposureMode = limitReason === undefined ? preferredMode : 'discovery'
   const unseenText =
-    unseen > 0 ? ` and ${unseen} server${unseen > 1 ? 's' : ''} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
-  const summary = `${view.size} tools${unseenText}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
+    unseen > 0 ? ` and ${formatCount(unseen, 'server')} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
+  const summary = `${formatCount(view.size, 'tool')}${unseenText}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
   const modeReason = settings.mode === 'auto' ? summary : `exposure.mode is "${settings.mode}"; ${summary}`
   const why = limitReason === undefined ? modeReason : `${modeReason}; ${limitReason}`
   return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }

@@ -130,7 +130,7 @@ describe('insert and undo', () => {
     await call('insert', { path: 'a.md', line: 3, content: 'three\n' })
     expect(await text()).toBe('# Top\none\ntwo\nthree\n')
     await expect(call('insert', { path: 'a.md', line: 9, content: 'x' })).rejects.toMatchObject({
-      message: "'a.md' has 4 lines.",
+      message: "'a.md' has no line 9.",
     })
     expect(await call('undo')).toEqual({ path: 'a.md', removed: false })
     expect(await text()).toBe('# Top\none\ntwo')

@@ -79,6 +79,6 @@ describe('a forced mode', () => {
   it('overrides the estimate and says so', () => {
     expect(decide(60, { mode: 'direct', contextWindow: 1_000 }).mode).toBe('direct')
     expect(decide(1, { mode: 'compact' }).mode).toBe('compact')
-    expect(decide(1, { mode: 'discovery' }).why).toMatch(/^exposure\.mode is "discovery"; 1 tools, about/)
+    expect(decide(1, { mode: 'discovery' }).why).toMatch(/^exposure\.mode is "discovery"; 1 tool, about/)
   })
 })
