@@ -191,6 +191,7 @@ export const stat: ToolDef<Settings, typeof Stat> = {
   input: Stat,
   effect: 'read',
   sideEffects: ['none'],
+  volatile: ['atime'],
   examples: [{ input: { path: 'package.json' } }],
   async run({ path: requestedPath }, { config }) {
     const { mode, mtime, atime, birthtime, ...facts } = await pathsFor(config).stat(requestedPath)

@@ -14,12 +14,16 @@ const Any = z.object({ method: z.enum(METHODS).describe('HTTP method.'), ...base
 
 const WITHOUT_BODY = new Set(['GET', 'HEAD', 'OPTIONS'])
 const opaque = ['body', 'json']
+/** Servers send new values of many headers with each response. */
+const volatile = ['headers', 'elapsed_ms']
+const CLOCKS = ['headers.date', 'headers.age', 'elapsed_ms']
 const example = 'https://api.example.com/items'
 
 interface Wording {
   readonly title: string
   readonly description: string
   readonly aliases: readonly string[]
+  readonly volatile?: readonly string[]
 }
 
 /** One tool per HTTP method, so that reading can be allowed without writing. */
@@ -38,10 +42,14 @@ export function createMethodTools(client: Client) {
     return await showResponse(answer, startedAt, config.max_text)
   }
 
-  const reading = (method: string, { title, description, aliases }: Wording): ToolDef<Settings, typeof Plain> => ({
+  const reading = (
+    method: string,
+    { title, description, aliases, volatile: parts = volatile }: Wording,
+  ): ToolDef<Settings, typeof Plain> => ({
     title,
     description,
     aliases,
+    volatile: parts,
     tags: ['http', 'web'],
     input: Plain,
     effect: 'read',
@@ -66,6 +74,7 @@ export function createMethodTools(client: Client) {
     openWorld: true,
     idempotent: method === 'PUT' || method === 'DELETE',
     opaque,
+    volatile,
     available: writes,
     sideEffects: ['sends data to the address', 'changes the resource'],
     examples: [{ input: { url: example, json: { name: 'Ada' } } }],
@@ -81,6 +90,7 @@ export function createMethodTools(client: Client) {
     effect: 'destructive',
     openWorld: true,
     opaque,
+    volatile,
     available: writes,
     sideEffects: ['sends data to the address', 'can change the resource'],
     examples: [{ input: { method: 'PATCH', url: example, json: { name: 'Ada' } } }],
@@ -99,11 +109,13 @@ export function createMethodTools(client: Client) {
       title: 'Get headers only',
       description: 'Get the status and headers of an address, without its body: whether it exists, its type, its size.',
       aliases: ['http head', 'check url', 'url exists', 'vérifier une url'],
+      volatile: CLOCKS,
     }),
     options: reading('OPTIONS', {
       title: 'Get allowed methods',
       description: 'Ask an address which methods and headers it allows; the answer is in its headers, such as allow.',
       aliases: ['http options', 'allowed methods', 'méthodes permises'],
+      volatile: CLOCKS,
     }),
     post: sending('POST', 'write', {
       title: 'Post to an address',
@@ -185,6 +197,7 @@ export const createSubmitForm = (client: Client): ToolDef<Settings, typeof Form>
   effect: 'write',
   openWorld: true,
   opaque,
+  volatile,
   available: writes,
   sideEffects: ['sends data to the address'],
   examples: [{ input: { url: 'https://example.com/contact', fields: { name: 'Ada', subscribe: true } } }],

@@ -150,6 +150,7 @@ export const run: ToolDef<Settings, typeof Run> = {
   tags: ['shell', 'command', 'process'],
   input: Run,
   output: Output,
+  volatile: ['duration_ms'],
   effect: 'destructive',
   sideEffects,
   examples: [{ input: { command: 'git', args: ['log', '--oneline', '-5'] } }],
@@ -177,6 +178,7 @@ export const bash: ToolDef<Settings, typeof Bash> = {
   tags: ['shell', 'bash', 'command'],
   input: Bash,
   output: Output,
+  volatile: ['duration_ms'],
   effect: 'destructive',
   sideEffects,
   examples: [{ input: { cmd: 'grep -rn "TODO" src | wc -l' } }],
@@ -204,6 +206,7 @@ export const script: ToolDef<Settings, typeof Script> = {
   tags: ['shell', 'script', 'code'],
   input: Script,
   output: Output,
+  volatile: ['duration_ms'],
   effect: 'destructive',
   sideEffects,
   examples: [

@@ -4,6 +4,7 @@ import { isPegboardError, messageOf } from '../core/errors.ts'
 import { once } from '../core/once.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import type { Adapters, FactStore, TaskState } from '../core/service-types.ts'
+import type { Tool } from '../core/tool.ts'
 import { noticeOf } from '../exec/background-task.ts'
 import { createTasks } from '../exec/background-tasks.ts'
 import { createDelivery } from '../exec/channel-delivery.ts'
@@ -84,9 +85,9 @@ export function createDeferredWork(options: DeferredWorkOptions) {
     }
   }
   const lacksTool: LacksTool = (who, name) => (resolve(who, name)?.kind ?? 'found') !== 'found'
-  const isIdempotent = (who: StoredCaller, name: string): boolean => {
+  const toolOf = (who: StoredCaller, name: string): Tool | undefined => {
     const found = resolve(who, name)
-    return found?.kind === 'found' && found.tool.tool.idempotent
+    return found?.kind === 'found' ? found.tool.tool : undefined
   }
   const createWorkOptions = () => ({
     call: (request: CallRequest) => calls.call(request),
@@ -100,12 +101,17 @@ export function createDeferredWork(options: DeferredWorkOptions) {
     delivery,
   })
   const watchers = once(() =>
-    createWatchers({ ...createWorkOptions(), steady: shared.steady, alarms: shared.alarms('watcher', 'steady') }),
+    createWatchers({
+      ...createWorkOptions(),
+      volatileParts: (who, name) => toolOf(who, name)?.volatile ?? [],
+      steady: shared.steady,
+      alarms: shared.alarms('watcher', 'steady'),
+    }),
   )
   const schedule = once(() =>
     createScheduler({
       ...createWorkOptions(),
-      isIdempotent,
+      isIdempotent: (who, name) => toolOf(who, name)?.idempotent === true,
       key: shared.key,
       graceMs: execution.missedGraceMs,
       alarms: shared.alarms('job'),

@@ -118,6 +118,11 @@ export interface ToolTraits {
    * any name. Elsewhere, a field that looks like a credential fails the call or has its value replaced.
    */
   readonly opaque?: readonly string[]
+  /**
+   * Dotted paths of parts of the result that differ in each call, such as `elapsed_ms`. Watchers neither compare nor
+   * show them.
+   */
+  readonly volatile?: readonly string[]
   /** True if repeating a call with the same arguments is normal use, so that `execution.repeatWarning` ignores it. */
   readonly allowRepeat?: boolean
   /** It is slow: clients that support tasks get one. `required`: other clients of the newest protocol cannot call it. */

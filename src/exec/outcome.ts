@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { SentFile } from '../core/caller.ts'
 import { joinSentences, PegboardError } from '../core/errors.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { ContentBlock, ToolResult } from '../core/tool-result.ts'
 
 /** The result of a call in a form that can be stored: its data, or its error. */
@@ -49,6 +50,18 @@ function isSerializable(value: unknown): boolean {
   } catch {
     return false
   }
+}
+
+/** A result without the parts at dotted paths. */
+export function withoutParts(outcome: Outcome, paths: readonly string[]): Outcome {
+  if (!outcome.success) return outcome
+  return { ...outcome, data: paths.reduce((data, path) => withoutPart(data, path.split('.')), outcome.data) }
+}
+
+function withoutPart(value: unknown, [key = '', ...path]: readonly string[]): unknown {
+  if (!isRecord(value) || !Object.hasOwn(value, key)) return value
+  const { [key]: part, ...rest } = value
+  return path.length === 0 ? rest : { ...value, [key]: withoutPart(part, path) }
 }
 
 /** Shortens a long result, with a fingerprint to compare it by. */

@@ -3,10 +3,11 @@ import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
 import { randomId } from '../core/random-id.ts'
+import { describeChanges } from './describe-changes.ts'
 import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
 import { createDueQueue, type DueEntry, isDueEntry, LEFT_TO_OTHERS } from './due-queue.ts'
 import { type Strategy, shouldNotify, thresholdOf } from './notify-when.ts'
-import { type Outcome, shortenOutcome } from './outcome.ts'
+import { type Outcome, shortenOutcome, withoutParts } from './outcome.ts'
 import { type StoredCaller, toStoredCaller } from './stored-caller.ts'
 import { lastingOwner } from './task-owner.ts'
 
@@ -69,6 +70,8 @@ export interface Watchers {
 export interface WatchersOptions extends DueWorkOptions {
   /** Measures intervals: setting the clock neither shortens nor lengthens one. `alarms` must use it too. */
   readonly steady: Clock
+  /** Dotted paths of the parts of a tool's result that differ in each call. */
+  readonly volatileParts: (who: StoredCaller, tool: string) => readonly string[]
 }
 
 const isWatcher = (value: unknown): boolean =>
@@ -83,7 +86,7 @@ const MAX_HISTORY = 100
 const PREVIEW = 500
 
 export function createWatchers(options: WatchersOptions): Watchers {
-  const { lacksTool, store, clock, steady, log, inbox, instance, alarms } = options
+  const { lacksTool, volatileParts, store, clock, steady, log, inbox, instance, alarms } = options
   const call = createDueCalls(options, 'watcher')
   const dueQueue = createDueQueue<Watcher>({
     alarms,
@@ -102,7 +105,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
       const { caller, tool, params } = watcher
       const fullOutcome = await call({ id, caller, tool, params, mayLeave })
       if (fullOutcome === LEFT_TO_OTHERS) return fullOutcome
-      const outcome = shortenOutcome(fullOutcome)
+      const outcome = shortenOutcome(withoutParts(fullOutcome, volatileParts(caller, tool)))
       if (!outcome.success && outcome.code === 'E_NOT_FOUND' && lacksTool(caller, tool)) {
         log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool })
         return {
@@ -132,7 +135,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
         notified,
       }
       const notify = (): void => {
-        if (notified) inbox.add(owner, formatNotice(id, watcher, check))
+        if (notified) inbox.add(owner, formatNotice(id, watcher, check, outcome))
       }
       const change = (current: Watcher): Watcher => {
         const isLastCheck = current.maxChecks > 0 && number >= current.maxChecks
@@ -217,6 +220,7 @@ function formatNotice(
   id: string,
   { label, tool, last, strategy, history, batchSize }: Watcher,
   check: WatcherCheck,
+  outcome: Outcome,
 ): string {
   const head = `[WATCHER UPDATE] ${label} (${id}, ${tool}), check ${check.check}`
   if (strategy === 'summary') {
@@ -224,5 +228,7 @@ function formatNotice(
     const failed = latest.filter(({ success }) => !success).length
     return `${head}: ${formatCount(latest.length, 'check')}, ${failed} failed; last: ${check.preview}`
   }
+  if (strategy === 'on_change' && last?.success && outcome.success)
+    return `${head}: ${describeChanges(last.data, outcome.data)}. watch_history shows the results.`
   return last === undefined ? `${head}: ${check.preview}` : `${head}: ${check.preview} (before: ${previewOf(last)})`
 }

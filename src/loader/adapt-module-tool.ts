@@ -157,6 +157,7 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
       }),
     ...(def.title === undefined ? { untitled: true } : {}),
     ...(def.opaque === undefined ? {} : { opaque: def.opaque }),
+    ...(def.volatile === undefined ? {} : { volatile: def.volatile }),
     ...(isReadOnly ? { readOnly: true, writes } : {}),
     ...(def.needsUserInput ? { needsUserInput: true } : {}),
     ...(def.internal ? { internal: true } : {}),

@@ -179,7 +179,7 @@ const TOOL_KEYS = [
     'toldWhenOff',
   ],
   ...['available', 'assemble', 'run'],
-  ...['readOnly', 'writes', 'needsUserInput', 'opaque'],
+  ...['readOnly', 'writes', 'needsUserInput', 'opaque', 'volatile'],
 ]
 const NEEDS = ['providers', 'notProviders', 'capabilities', 'flags', 'permissions']
 
@@ -263,7 +263,7 @@ function looseDef(given: Record<string, unknown>, name: unknown): Omit<ToolDef, 
   const optional = [
     ...['title', 'aliases', 'tags', 'examples', 'sideEffects', 'hidden', 'idempotent', 'available'],
     ...['needs', 'provides', 'intent'],
-    ...['readOnly', 'writes', 'needsUserInput', 'opaque'],
+    ...['readOnly', 'writes', 'needsUserInput', 'opaque', 'volatile'],
   ]
   return {
     ...Object.fromEntries(optional.filter((key) => given[key] !== undefined).map((key) => [key, given[key]])),

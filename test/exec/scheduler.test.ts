@@ -65,7 +65,12 @@ function rig(
         key: () => Buffer.alloc(32, 7),
         alarms: createLocalAlarms(clock, silentLog),
       }),
-      watchers: createWatchers({ ...options, steady, alarms: createLocalAlarms(steady, silentLog) }),
+      watchers: createWatchers({
+        ...options,
+        volatileParts: () => ['took', 'headers.date'],
+        steady,
+        alarms: createLocalAlarms(steady, silentLog),
+      }),
       notices: async () => {
         await turns()
         return inbox.take(localCaller)
@@ -549,6 +554,27 @@ describe('a watcher', () => {
       expect(told.map((line) => Number(/check (\d+)/.exec(line)?.[1]))).toEqual(checks)
       for (const line of told) expect(line.startsWith('[WATCHER UPDATE] it (')).toBe(true)
     })
+
+  it('reports what changed, without the parts that differ in each call', async () => {
+    const { process, pass } = rig((_request, nth) => ({
+      status: nth < 4 ? 200 : 500,
+      headers: { date: `check ${nth}`, type: 'text' },
+      rows: Array.from({ length: nth < 4 ? 3 : 1 }),
+      page: `${'a'.repeat(1_000)}${nth < 3 ? 'old' : 'new'}${'z'.repeat(1_000)}`,
+      took: nth,
+    }))
+    const { watchers, notices } = process()
+    await watchers.start()
+    const { id } = await watchers.add(localCaller, watcher({ strategy: 'on_change', maxChecks: 4 }))
+    await pass(4 * 30_000)
+    const [page = '', rest, ...others] = await notices()
+    expect(page).toMatch(/check 3: page: "a{20}oldz+… → "a{20}newz+…\. watch_history shows the results\.$/)
+    expect(rest).toBe(
+      `[WATCHER UPDATE] it (${id}, a.b), check 4: status: 200 → 500, rows: 3 items → 1 item. watch_history shows the results.`,
+    )
+    expect(others).toEqual([])
+    expect((await watchers.get(localCaller, id))?.history.at(-1)?.preview).not.toContain('check 4')
+  })
 
   it('pauses, and keeps its latest results', async () => {
     const { process, pass, calls } = rig()
