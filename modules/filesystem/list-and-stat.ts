@@ -98,7 +98,7 @@ export const ls: ToolDef<Settings, typeof List> = {
     const entries = all.slice(0, limit)
     const others = shown === '.' && paths.roots.length > 1 ? { other_roots: paths.roots.slice(1) } : {}
     const truncated = partial || isLate || all.length > limit
-    return { path: shown, entries, count: entries.length, truncated, ...others }
+    return { path: shown, count: entries.length, truncated, ...others, entries }
   },
 }
 

@@ -73,7 +73,7 @@ export const find: ToolDef<Settings, typeof Find> = {
         found.push(entry.path)
       }
     })
-    return { paths: found, count: found.length, truncated: truncated || isLate }
+    return { count: found.length, truncated: truncated || isLate, paths: found }
   },
 }
 
@@ -242,15 +242,15 @@ function answerOf({ batches, nameOf, partial }: GrepResult, input: z.infer<typeo
     readonly count: number
     readonly matches: ScanResult['found'][0]['matches']
   }[] = []
-  let [total, skipped, truncated] = [0, 0, partial]
+  let [returned, skipped, truncated] = [0, 0, partial]
   for (const [index, scanned] of batches.entries()) {
     skipped += scanned?.skipped ?? 0
     for (const { name, count, matches } of scanned?.found ?? []) {
-      const shownCount = Math.min(count, input.max_results - total)
+      const shownCount = Math.min(count, input.max_results - returned)
       if (shownCount < count) truncated = true
       if (shownCount > 0)
         files.push({ path: nameOf(index, name), count: shownCount, matches: matches.slice(0, shownCount) })
-      total += shownCount
+      returned += shownCount
     }
   }
   files.sort((a, b) => compareTreePaths(a.path, b.path))
@@ -261,7 +261,8 @@ function answerOf({ batches, nameOf, partial }: GrepResult, input: z.infer<typeo
     files_with_matches: () => ({ files: files.map((file) => file.path) }),
     count: () => ({ counts: files.map(({ path: at, count }) => ({ path: at, count })) }),
   }[input.output_mode]()
-  return { ...shown, total, truncated, ...(skipped > 0 ? { skipped_files: skipped } : {}) }
+  // First, because a model sees only the beginning of a long result.
+  return { count: returned, truncated, ...(skipped > 0 ? { skipped_files: skipped } : {}), ...shown }
 }
 
 /** Order of a tree view: by name, each folder followed by its content. */

@@ -6,7 +6,7 @@ import { filesWith } from './files.ts'
 interface Grep {
   readonly matches: { path: string; line: number; text: string; before?: string[]; after?: string[] }[]
   readonly files: string[]
-  readonly total: number
+  readonly count: number
   readonly truncated: boolean
   readonly skipped_files?: number
 }
@@ -98,8 +98,8 @@ describe('a long file', () => {
     expect(await lines({ pattern: 'line 59999' })).toEqual(['long.txt:59999'])
     expect(await lines({ pattern: '^line [234]0000$' })).toEqual(['long.txt:20000', 'long.txt:30000', 'long.txt:40000'])
     // Some of them are at chunk boundaries.
-    const { matches, total } = await grep({ pattern: '00$', context: 1, max_results: 2000 })
-    expect(total).toBe(600)
+    const { matches, count } = await grep({ pattern: '00$', context: 1, max_results: 2000 })
+    expect(count).toBe(600)
     expect(matches.map(({ before, after }) => [before?.[0], after?.[0]])).toEqual(
       Array.from({ length: 600 }, (_, index) => [
         `line ${index * 100 + 99}`,
@@ -118,7 +118,7 @@ describe('a long file', () => {
     expect(await lines({ pattern: 'needle', path: 'log.txt' })).toEqual(['log.txt:40961'])
     expect(await lines({ pattern: '^a n\\w+$', path: 'log.txt' })).toEqual(['log.txt:40961'])
     expect(process.memoryUsage().rss - before).toBeLessThan(100 * MIB)
-    expect(await grep({ pattern: 'needle' })).toMatchObject({ total: 1, skipped_files: 1 })
+    expect(await grep({ pattern: 'needle' })).toMatchObject({ count: 1, skipped_files: 1 })
     expect(await grep({ pattern: 'a.needle', path: 'log.txt', multiline: true })).toMatchObject({ skipped_files: 1 })
   })
 
@@ -134,7 +134,7 @@ describe('a long file', () => {
   it('that is binary is not read to the end', async () => {
     const { grep, root } = await grepIn({ 'huge.bin': 'needle\0' })
     await truncate(join(root, 'huge.bin'), 5_000_000_000)
-    expect(await grep({ pattern: 'needle', path: 'huge.bin' })).toMatchObject({ total: 0, skipped_files: 1 })
+    expect(await grep({ pattern: 'needle', path: 'huge.bin' })).toMatchObject({ count: 0, skipped_files: 1 })
   })
 })
 
@@ -145,14 +145,14 @@ describe('many files', () => {
     )
     const { grep } = await grepIn({ 'a.txt': 'word', 'e.txt': 'word', ...tree })
     const all = await grep({ pattern: 'word', max_results: 2000 })
-    expect([all.total, all.truncated]).toEqual([1802, false])
+    expect([all.count, all.truncated]).toEqual([1802, false])
     const order = all.matches.map(({ path }) => path)
     expect(order[0]).toBe('a.txt')
     expect(order.at(-1)).toBe('e.txt')
     const some = await grep({ pattern: 'word', max_results: 70 })
-    expect([some.total, some.truncated]).toEqual([70, true])
+    expect([some.count, some.truncated]).toEqual([70, true])
     for (let turn = 0; turn < 3; turn++) expect(await grep({ pattern: 'word', max_results: 70 })).toEqual(some)
-    expect(await grep({ pattern: 'word', max_results: 1802 })).toMatchObject({ total: 1802, truncated: false })
+    expect(await grep({ pattern: 'word', max_results: 1802 })).toMatchObject({ count: 1802, truncated: false })
     expect((await grep({ pattern: 'again', output_mode: 'files_with_matches', max_results: 2000 })).files).toHaveLength(
       900,
     )

@@ -173,7 +173,7 @@ describe('grep', () => {
   it('returns lines with their numbers, also after multi-byte characters', async () => {
     expect(await call('grep', { pattern: 'const b' })).toEqual({
       matches: [{ path: 'a.ts', line: 3, text: 'const b = a' }],
-      total: 1,
+      count: 1,
       truncated: false,
     })
     expect(await lines({ pattern: 'const' })).toEqual(['a.ts:1', 'a.ts:3', 'sub/c.ts:1'])
@@ -196,14 +196,19 @@ describe('grep', () => {
         { path: 'a.ts', count: 2 },
         { path: 'sub/c.ts', count: 1 },
       ],
-      total: 3,
+      count: 3,
     })
-    expect(await call('grep', { pattern: 'const', max_results: 1 })).toMatchObject({ total: 1, truncated: true })
+    expect(await call('grep', { pattern: 'const', max_results: 1 })).toMatchObject({ count: 1, truncated: true })
   })
 
   it('skips binary and too large files, and says how many', async () => {
     await writeFile(join(root, 'x.bin'), Buffer.from('const\0'))
-    expect(await call('grep', { pattern: 'export' })).toMatchObject({ total: 1, skipped_files: 1 })
+    expect(await call('grep', { pattern: 'export' })).toMatchObject({ count: 1, skipped_files: 1 })
+  })
+
+  it('returns the number of matches before them, because a long result is cut', async () => {
+    const found = (await call('grep', { pattern: 'const' })) as object
+    expect(Object.keys(found)).toEqual(['count', 'truncated', 'matches'])
   })
 })
 

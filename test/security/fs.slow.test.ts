@@ -148,7 +148,7 @@ test.runIf(process.platform === 'linux')(
         })
         expect(took, `${verb} ${path}`).toBeLessThan(1_000)
       }
-    expect(await call('grep', { pattern: 'a', include: '*.txt' })).toMatchObject({ total: 1 })
+    expect(await call('grep', { pattern: 'a', include: '*.txt' })).toMatchObject({ count: 1 })
   },
 )
 
@@ -307,8 +307,8 @@ test('FS-16: a tool reads a part of a huge file, and does not return bytes as te
 test('FS-18: a search with a malicious expression ends within a second and does not block other calls', async () => {
   const { call } = await filesWith({ 'evil.txt': 'a'.repeat(1_000_000), 'b.txt': 'b' })
   for (const [pattern, found] of [
-    ['(a+)+$', { total: 1, matches: [{ line: 1 }] }],
-    ['(a+)+$b', { total: 0, truncated: false }],
+    ['(a+)+$', { count: 1, matches: [{ line: 1 }] }],
+    ['(a+)+$b', { count: 0, truncated: false }],
   ] as const) {
     const took = await soonest(1_000, async () => {
       const asked = performance.now()
@@ -612,7 +612,7 @@ test('FS-17: a search reaches the bottom of a tree with 500 levels, and a loop o
   const found = await call('find', { pattern: '*.txt' })
   expect(found).toMatchObject({ paths: [`${bottom}/deep.txt`, 'top.txt'], truncated: false })
   expect(await call('grep', { pattern: 'needle', output_mode: 'files_with_matches' })).toMatchObject({
-    total: 2,
+    count: 2,
     truncated: false,
   })
   expect(await call('ls', { recursive: true, limit: 5_000 })).toMatchObject({ count: 504, truncated: false })

@@ -270,7 +270,7 @@ describe('files that Pegboard trusts and keeps secret', () => {
         ).toMatchObject(refused)
       expect(await fails('filesystem.cp', { from: path, to: 'docs/copy.txt' }), path).toMatchObject(refused)
     }
-    expect(await call('filesystem.grep', { pattern: 'key-of-notes' })).toMatchObject({ total: 0 })
+    expect(await call('filesystem.grep', { pattern: 'key-of-notes' })).toMatchObject({ count: 0 })
     const { entries } = await call('filesystem.ls')
     expect(entries.map(({ path }: { path: string }) => path)).not.toContain('secrets.txt')
     expect(await call('filesystem.find', { pattern: '**/audit*' })).toMatchObject({ count: 0 })
@@ -295,7 +295,7 @@ describe('files that Pegboard trusts and keeps secret', () => {
     )
     for (const path of ['prod.vars', 'login.json'])
       expect(await fails('filesystem.read', { path }), path).toMatchObject(refused)
-    expect(await call('filesystem.grep', { pattern: 'canary' })).toMatchObject({ total: 1 })
+    expect(await call('filesystem.grep', { pattern: 'canary' })).toMatchObject({ count: 1 })
   })
 
   test('cannot be opened by an exact path in allowed_paths', async () => {
