@@ -7,27 +7,21 @@ import { type ClientFacts, clientFacts } from './client-table.ts'
 import type { ExposureSettings } from './exposure-options.ts'
 import type { SchemaStyle } from './portable-schema.ts'
 
-/** Limits of a client. They decide how tools are shown, never which tools are allowed. */
-export interface ClientLimits {
+/**
+ * Limits of a client: its settings, with defaults from what is known about it. They decide how tools are shown, never
+ * which tools are allowed.
+ */
+export interface ClientLimits extends Readonly<Omit<ClientSettings[string], 'deferralKeys' | 'reads'>> {
   /** All the others as JSON, so it is equal for clients with the same limits. Such clients share a view. */
   readonly key: string
   /** Infinity if unknown. */
   readonly maxTools: number
   /** In characters, without the client's own prefix. */
   readonly maxNameLength: number
-  /** As configured for this client. */
-  readonly schema?: SchemaStyle
   /** The style that the client needs, if none is configured for it. */
   readonly preferredSchema?: SchemaStyle
-  readonly maxResultBytes?: number
-  /** 0: no limit. */
-  readonly maxResultTokens?: number
-  /** True if resources that it reads are for an application, not for a model. */
-  readonly wholeResources?: boolean
   /** The part of a result that its model reads; absent: unknown, or both. */
   readonly reads?: 'content' | 'structured'
-  /** Whether output schemas are listed; absent: where results have no limit. */
-  readonly outputSchemas?: boolean
   readonly trustsListChanged: boolean
   readonly deferralKeys: readonly string[]
   readonly maxInstructions: number
@@ -83,26 +77,26 @@ const plainName = (client: string): string =>
 export const roomForName = ({ maxName, prefix = '' }: ClientFacts): number =>
   maxName === undefined ? WIRE_NAME_MAX : Math.min(WIRE_NAME_MAX, maxName - prefix.length)
 
+/** Later entries override earlier ones. */
+const merge = <T extends object>(entries: readonly T[]): ReturnType<typeof omitUndefined<T>> =>
+  Object.assign({}, ...entries.map(omitUndefined))
+
 function limitsFrom(facts: ClientFacts | undefined, settings: readonly ClientSettings[string][]): ClientLimits {
-  const configured = Object.assign({}, ...settings.map(omitUndefined)) as Partial<ClientSettings[string]>
-  const exposure = Object.assign({}, ...settings.map((one) => omitUndefined(one.exposure))) as Partial<ExposureSettings>
-  const reads = configured.reads ?? facts?.reads
+  const { reads = facts?.reads, ...configured } = merge(settings)
   const limits = {
-    maxTools: configured.maxTools ?? facts?.maxTools ?? Number.POSITIVE_INFINITY,
-    maxNameLength: configured.maxNameLength ?? (facts ? roomForName(facts) : WIRE_NAME_MAX),
+    maxTools: facts?.maxTools ?? Number.POSITIVE_INFINITY,
+    maxNameLength: facts ? roomForName(facts) : WIRE_NAME_MAX,
     ...omitUndefined({
-      schema: configured.schema,
       preferredSchema: facts?.schema,
-      maxResultBytes: configured.maxResultBytes ?? facts?.maxResultBytes,
-      maxResultTokens: configured.maxResultTokens ?? facts?.maxResultTokens,
-      wholeResources: configured.wholeResources,
+      maxResultBytes: facts?.maxResultBytes,
+      maxResultTokens: facts?.maxResultTokens,
       reads: reads === 'both' ? undefined : reads,
-      outputSchemas: configured.outputSchemas,
     }),
-    trustsListChanged: configured.trustsListChanged ?? facts?.listChanged ?? true,
-    deferralKeys: configured.deferralKeys ?? (facts ? (facts.deferral ?? []) : DEFERRAL),
-    maxInstructions: configured.maxInstructions ?? Math.min(MAX_INSTRUCTIONS, facts?.maxText ?? MAX_INSTRUCTIONS),
-    exposure,
+    trustsListChanged: facts?.listChanged ?? true,
+    deferralKeys: facts ? (facts.deferral ?? []) : DEFERRAL,
+    maxInstructions: Math.min(MAX_INSTRUCTIONS, facts?.maxText ?? MAX_INSTRUCTIONS),
+    ...configured,
+    exposure: merge(settings.map(({ exposure }) => exposure)),
   }
   return { key: JSON.stringify(limits), ...limits }
 }
