@@ -2,7 +2,7 @@ import { formatCount } from '../core/format-count.ts'
 import { isRecord } from '../core/is-record.ts'
 import { isStoredTask, type StoredTask } from '../exec/background-task.ts'
 import type { Job } from '../exec/scheduler.ts'
-import { restoreCaller } from '../exec/stored-caller.ts'
+import { withoutConnection } from '../exec/task-owner.ts'
 import type { Watcher } from '../exec/watchers.ts'
 import type { LaterKind, LaterRow } from '../ui/api-types.ts'
 import type { UiContext } from './ui-parts.ts'
@@ -70,7 +70,7 @@ export async function stopLater({ shared, deferred }: UiContext, kind: LaterKind
   const table = kind === 'watcher' ? 'watcher' : 'job'
   const row = await shared.store().table<Watcher | Job>(table, isRecord).get(id)
   if (!row) return false
-  const owner = restoreCaller(row.value.caller)
+  const owner = withoutConnection(row.value.caller)
   const removed =
     kind === 'watcher'
       ? await deferred.tools.watchers?.().remove(owner, id)

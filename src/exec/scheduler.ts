@@ -8,7 +8,7 @@ import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
 import { createDueQueue, type DueEntry, isDueEntry, LEFT_TO_OTHERS } from './due-queue.ts'
 import { type Outcome, shortenOutcome } from './outcome.ts'
 import { isRelative, nextRun, parseScheduleTime, skippedRuns } from './schedule-times.ts'
-import { refreshCaller, restoreCaller, type StoredCaller, toStoredCaller } from './stored-caller.ts'
+import { refreshCaller, type StoredCaller, toStoredCaller } from './stored-caller.ts'
 import { lastingOwner } from './task-owner.ts'
 
 /** A scheduled call, or a scheduled message. */
@@ -132,7 +132,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       }
     },
     dropped(job) {
-      inbox.add(lastingOwner(restoreCaller(job.caller)), `Scheduled job ${nameOf(job)} was missed and is dropped.`)
+      inbox.add(lastingOwner(job.caller), `Scheduled job ${nameOf(job)} was missed and is dropped.`)
     },
     replan(job, now) {
       checkClock()
@@ -144,7 +144,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     },
     lacksTool: ({ caller, tool }) => tool !== undefined && lacksTool(caller, tool),
     async run(id, _owner, job, mayLeave) {
-      const owner = lastingOwner(restoreCaller(job.caller))
+      const owner = lastingOwner(job.caller)
       const { caller, tool, params, runKey } = job
       const last = tool === undefined ? undefined : await call({ id, caller, tool, params, callId: runKey, mayLeave })
       if (last === LEFT_TO_OTHERS) return last

@@ -8,9 +8,10 @@ export const sessionOwner = ({
 }: Pick<Caller, 'principal' | 'profile' | 'session'>): string => JSON.stringify([principal, profile, session ?? ''])
 
 /** Owner of lasting work: the principal in this profile, in any session. */
-export const lastingOwner = ({ principal, profile }: Caller): string => JSON.stringify([principal, profile])
+export const lastingOwner = ({ principal, profile }: Pick<Caller, 'principal' | 'profile'>): string =>
+  JSON.stringify([principal, profile])
 
 /** The caller without session and message, so that it cannot be asked anything. */
-export function withoutConnection({ session: _gone, turn: _over, ...caller }: Caller): Caller {
+export function withoutConnection({ session: _gone, turn: _over, ...caller }: Omit<Caller, 'supports'>): Caller {
   return { ...caller, supports: { elicitation: false, sampling: false, roots: false } }
 }

@@ -8,7 +8,8 @@ import type { SendTarget, StoredTask, TaskAnswer } from './background-task.ts'
 import type { TasksOptions } from './background-tasks.ts'
 import { textOf } from './channel-delivery.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
-import { refreshCaller, restoreCaller } from './stored-caller.ts'
+import { refreshCaller } from './stored-caller.ts'
+import { withoutConnection } from './task-owner.ts'
 import type { CallRequest } from './tool-calls.ts'
 
 /** Pauses before a task is stored again; each is twice as long as the one before. */
@@ -102,7 +103,7 @@ export function createTaskRuns(
     taskRun.ended = work
       .then((result): [Outcome, TaskAnswer] => [
         outcomeOf(result).outcome,
-        { result: options.present(result, restoreCaller(taskRun.task.caller)) },
+        { result: options.present(result, withoutConnection(taskRun.task.caller)) },
       ])
       // A result that cannot be presented is a failure too: the task ends in any case.
       .catch(failed)

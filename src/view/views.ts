@@ -3,7 +3,7 @@ import type { Caller } from '../core/caller.ts'
 import type { Log } from '../core/log.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { limitToGrants } from '../policy/token-scope.ts'
-import { type ClientLimits, createLimits, type LimitsOf } from './client-limits.ts'
+import { createLimits, type LimitsOf } from './client-limits.ts'
 import { createDeliberateMode, intentsOf } from './deliberate.ts'
 import type { Warn } from './merge-tools.ts'
 import { buildView, type View } from './view.ts'
@@ -71,21 +71,22 @@ export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }
       const cachedView = offered === undefined ? byCaller.get(caller) : undefined
       if (cachedView) return cachedView
       const limits = limitsOf(caller.client?.name)
-      const key = keyOf(caller, limits, offered)
+      const shared = sharedCaller(caller)
+      const key = JSON.stringify([shared, limits.key, offered])
       let view = views.get(key)
       if (!view) {
         if (views.size >= MAX_VIEWS) views.clear()
         view = buildView({
           snapshot,
-          caller: sharedCaller(caller),
-          rules: rulesFor(caller, rulesOf),
+          caller: shared,
+          rules: rulesFor(shared, rulesOf),
           limits,
           offered,
-          warn: warnFor(caller.profile),
+          warn: warnFor(shared.profile),
         })
         views.set(key, view)
         // The caller of a view must get this view again, although it has no turn.
-        byCaller.set(view.caller, view)
+        byCaller.set(shared, view)
       }
       if (offered === undefined) byCaller.set(caller, view)
       return view
@@ -100,27 +101,17 @@ export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }
 export const MERGE_FAILED = 'cannot merge the tools of servers with those of modules; clients see the modules only'
 
 /**
- * Everything of a caller that a view may depend on. Callers with the same key share a view. `sharedCaller` passes the same
- * properties on.
+ * Everything of a caller that a view may depend on. Callers for whom these properties are equal share a view, so checks
+ * see no others.
  */
-const keyOf = (caller: Caller, limits: ClientLimits, offered: readonly string[] | undefined): string =>
-  JSON.stringify([
-    caller.principal,
-    caller.profile,
-    caller.roles,
-    caller.grants ?? '',
-    caller.provider ?? '',
-    limits.key,
-    caller.era,
-    caller.supports,
-    offered ?? '',
-  ])
-
-/** The part of a caller that `keyOf` covers. Checks see nothing else, because their result is shared. */
-const sharedCaller = ({ principal, profile, roles, grants, provider, era, supports }: Caller): Caller => {
-  const optional = omitUndefined({ grants, provider })
-  return { principal, profile, roles, ...optional, era, supports }
-}
+const sharedCaller = ({ principal, profile, roles, grants, provider, era, supports }: Caller): Caller => ({
+  principal,
+  profile,
+  roles,
+  ...omitUndefined({ grants, provider }),
+  era,
+  supports,
+})
 
 /** The rules of the profile, narrowed by the grants of the token, with the model provider of this request. */
 function rulesFor({ profile, provider, grants }: Caller, rulesOf: RulesOf): ViewRules {
