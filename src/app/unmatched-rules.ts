@@ -3,16 +3,7 @@ import type { Owner } from '../catalog/owner.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Tool } from '../core/tool.ts'
 import { RULE_LISTS, type RuleSetting } from '../policy/policy-options.ts'
-import {
-  compilePatterns,
-  createRule,
-  listExactNames,
-  listOf,
-  listPatterns,
-  listSpellings,
-  lower,
-  shortOf,
-} from '../policy/policy-rules.ts'
+import { compilePatterns, createRule, listOf, listPatterns, lower, shortOf } from '../policy/policy-rules.ts'
 import { withRenamedOwners } from '../policy/renamed-owners.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import { renamedIn } from './profile-rules.ts'
@@ -132,17 +123,11 @@ function describeMatches(name: string, owner: Owner): string | undefined {
   return `${total} tools: ${[`${shown}${rest}`, waitingText].filter(Boolean).join(' and ')}`
 }
 
+/** Creates a function that is true if one of the rules matches a tool, for whatever caller. */
 function createMatcher({ variants, permits }: RulePattern): (tool: Tool) => boolean {
-  const rules = variants.map((rule) => createRule(forAnybody(rule), permits))
-  return (tool) =>
-    rules.some((rule) =>
-      rule.matches(tool, () => (permits ? listExactNames(tool) : listSpellings(tool)), { profile: '', roles: [] }),
-    )
+  const rules = variants.map((rule) => createRule(rule, permits))
+  return (tool) => rules.some((rule) => rule.matches(tool))
 }
-
-/** The rule for all roles and profiles. */
-const forAnybody = (rule: RuleSetting): RuleSetting =>
-  typeof rule === 'string' ? rule : { ...rule, roles: undefined, profiles: undefined }
 
 /** The name patterns of a rule; `*` if it names no tools. */
 function patternsOf(rule: RuleSetting): readonly string[] {

@@ -39,6 +39,7 @@ export interface JointApproval {
 }
 
 export type GatedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'policy'>
+export type CallToApprove = ApprovalRequest & Pick<PendingCall, 'caller'>
 
 /**
  * What happened at the gate, in the words of the audit log. `unasked`: nobody could be asked. `unanswered`: the client
@@ -48,16 +49,22 @@ export type GateEvent = 'ask' | 'accept' | 'decline' | 'unanswered' | 'unasked' 
 export type OnGateEvent = (event: GateEvent, setting: string) => void
 
 export interface ApprovalGate {
+  /**
+   * The approval that the call needs; `undefined` if it needs none. Runs whenever a call is resolved: before it waits,
+   * after each wait, and when it is planned.
+   * @throws PegboardError if the call must not run
+   */
+  check(call: GatedCall): ApprovalRule | undefined
   /** Counts the call against its rate limits. @throws PegboardError E_RATE_LIMITED */
   count(call: PendingCall, onGate?: OnGateEvent): void
   /**
-   * Asks a person to approve this call. Returns `undefined` if the policy requires no approval. An approval is valid
+   * Asks a person to approve this call. Returns `undefined` if an approval was kept for it. An approval is valid
    * for one call with these arguments, until the call ends, or as `keepApproval` says.
    * @throws PegboardError E_CONFIRMATION_REQUIRED, E_CONFIRMATION_DECLINED
    */
-  askIfNeeded(call: PendingCall, onGate?: OnGateEvent): Promise<void> | undefined
-  /** Prepares one question for the calls that need approval; `undefined` if fewer than two do. */
-  combineApprovals(calls: readonly GatedCall[]): JointApproval | undefined
+  ask(call: PendingCall, rule: ApprovalRule, onGate?: OnGateEvent): Promise<void> | undefined
+  /** Prepares one question for calls that need approval; `undefined` for fewer than two. */
+  combineApprovals(calls: readonly CallToApprove[]): JointApproval | undefined
   /**
    * Call this when an approved call ended with a question of its server, or with a page to open. When the client
    * repeats the call with the answer and the signed state within 15 minutes, it needs no second approval.
@@ -79,7 +86,7 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
   const limiter = createRateLimiter(clock)
   const keptApprovals = new Map<string, number>()
 
-  const keyOf = ({ tool, input, caller }: GatedCall): string =>
+  const keyOf = ({ tool, input, caller }: Pick<PendingCall, 'tool' | 'input' | 'caller'>): string =>
     digestOf([caller.principal, caller.profile, tool.id, tool.effect, input])
 
   /** True once for each call that was approved before its server asked a question. */
@@ -91,7 +98,7 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
     return until !== undefined && until > clock.now()
   }
 
-  async function ask(call: PendingCall, rule: ApprovalRule, onGate: OnGateEvent | undefined): Promise<void> {
+  async function askPerson(call: PendingCall, rule: ApprovalRule, onGate: OnGateEvent | undefined): Promise<void> {
     const { tool, relay, caller, input, approval, paused } = call
     const { setting } = rule
     if (
@@ -180,6 +187,12 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
   }
 
   return {
+    check({ policy, tool, caller }) {
+      if (!policy.mayAsk) return undefined
+      const decision = policy.decide(tool, caller)
+      if (!decision.allow) throw new PegboardError('E_NOT_FOUND', `Tool '${tool.id}' not found.`)
+      return decision.ask
+    },
     count({ policy, tool, caller }, onGate) {
       if (policy.rates.length === 0) return
       const exceeded = limiter.take(policy.rates, tool, caller)
@@ -195,26 +208,17 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
         },
       )
     },
-    askIfNeeded(call, onGate) {
-      const decision = call.policy.decide(call.tool, call.caller)
-      if (!decision.allow) throw new PegboardError('E_NOT_FOUND', `Tool '${call.tool.id}' not found.`)
-      if (!decision.ask || takeKeptApproval(call)) return undefined
-      return ask(call, decision.ask, onGate)
-    },
+    ask: (call, rule, onGate) => (takeKeptApproval(call) ? undefined : askPerson(call, rule, onGate)),
     combineApprovals(calls) {
-      const callsToApprove = calls.flatMap((call): Array<GatedCall & ApprovalRequest> => {
-        const decision = call.policy.decide(call.tool, call.caller)
-        return decision.allow && decision.ask ? [{ ...call, rule: decision.ask }] : []
-      })
-      if (callsToApprove.length < 2) return undefined
+      if (calls.length < 2) return undefined
       const remaining = new Map<string, number>()
-      for (const call of callsToApprove) {
+      for (const call of calls) {
         const key = keyOf(call)
         remaining.set(key, (remaining.get(key) ?? 0) + 1)
       }
       return {
-        count: callsToApprove.length,
-        messages: once(() => createConfirmation(callsToApprove, hide)),
+        count: calls.length,
+        messages: once(() => createConfirmation(calls, hide)),
         remaining,
       }
     },

@@ -1,7 +1,7 @@
 import { digestOf } from '../core/canonical.ts'
 import { PegboardError } from '../core/errors.ts'
 import type { Relay } from '../core/tool.ts'
-import type { Policy } from '../policy/policy.ts'
+import type { ApprovalRule, Policy } from '../policy/policy.ts'
 import type { ViewTool } from '../view/view.ts'
 import type { ApprovalGate, OnGateEvent, PendingCall } from './approval-gate.ts'
 import type { CallRequest } from './tool-calls.ts'
@@ -15,6 +15,8 @@ export interface ResolvedCall {
   readonly size: number
   /** `undefined` for `setup` steps. */
   readonly policy: Policy | undefined
+  /** The approval that the call needs. */
+  readonly approvalRule: ApprovalRule | undefined
 }
 
 export interface ApprovedCall {
@@ -27,7 +29,7 @@ export interface ApprovedCall {
 }
 
 /**
- * Counts the call against its rate limits, and asks for approval if the policy requires it; `undefined` if it does not.
+ * Counts the call against its rate limits, and asks for approval if it needs one; `undefined` if it does not.
  * @param isCounted whether the call was counted before
  * @throws PegboardError
  */
@@ -41,11 +43,11 @@ export function passGate(
   isCounted: boolean,
   paused?: PendingCall['paused'],
 ): Promise<ApprovedCall> | undefined {
-  const { entry, input, policy } = resolved
-  if (!policy?.guarded) return undefined
+  const { entry, input, policy, approvalRule } = resolved
+  if (!policy) return undefined
   const pending: PendingCall = { tool: entry.tool, input, caller, policy, relay, signal, approval, paused }
   if (!isCounted) gate.count(pending, onGate)
-  const answer = gate.askIfNeeded(pending, onGate)
+  const answer = approvalRule && gate.ask(pending, approvalRule, onGate)
   return answer?.then(() => ({ pending, recheck: (now) => requireUnchanged(resolved, now) }))
 }
 

@@ -96,7 +96,7 @@ export interface Calls {
    * Resolves the name, and checks policy and arguments, as `call` does. Counts no limits and asks for no approval.
    * @throws PegboardError as `call`
    */
-  check(request: CallRequest): ViewTool
+  check(request: CallRequest): ResolvedCall
   /** Prepares one question for the requests that need approval. Pass it to each of them as `approval`. */
   combineApprovals(requests: readonly CallRequest[]): JointApproval | undefined
   readonly usage: Usage
@@ -334,11 +334,14 @@ export function createCalls(options: CallsOptions): Calls {
   function resolveCall(request: CallRequest): ResolvedCall {
     const view = request.origin === 'setup' ? undefined : views.viewFor(request.caller)
     const entry = view ? visibleTool(request, view) : setupTool(request.name)
-    const input = request.input ?? {}
-    const size = checkArguments(input)
+    const rawInput = request.input ?? {}
+    const size = checkArguments(rawInput)
     if (request.readOnly && entry.tool.effect !== 'read')
       throw new PegboardError('E_READ_ONLY_CONTRACT', `A read-only tool may not call ${entry.tool.id}.`)
-    return { entry, input: parse(entry, input), size, policy: view?.policy }
+    const input = parse(entry, rawInput)
+    const policy = view?.policy
+    const approvalRule = policy && gate.check({ tool: entry.tool, input, caller: request.caller, policy })
+    return { entry, input, size, policy, approvalRule }
   }
 
   function visibleTool(request: CallRequest, view: View): ViewTool {
@@ -373,8 +376,8 @@ export function createCalls(options: CallsOptions): Calls {
     return gate.combineApprovals(
       requests.flatMap((request) => {
         try {
-          const { entry, input, policy } = resolveCall(request)
-          return policy?.guarded ? [{ tool: entry.tool, input, caller: request.caller, policy }] : []
+          const { entry, input, approvalRule: rule } = resolveCall(request)
+          return rule ? [{ tool: entry.tool, input, caller: request.caller, rule }] : []
         } catch {
           // The call itself reports the error.
           return []
@@ -392,7 +395,7 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   return {
-    check: (request) => resolveCall(request).entry,
+    check: resolveCall,
     combineApprovals,
     call: tracedCall,
     usage,

@@ -8,6 +8,7 @@ import type { JointApproval } from '../exec/approval-gate.ts'
 import type { Tasks } from '../exec/background-tasks.ts'
 import type { CallLog } from '../exec/call-log.ts'
 import type { Delivery } from '../exec/channel-delivery.ts'
+import type { ResolvedCall } from '../exec/pass-gate.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { ResultStore } from '../results/result-store.ts'
 import type { KnownNeed } from '../search/atlas.ts'
@@ -15,7 +16,7 @@ import type { AnsweredQuery } from '../search/misses.ts'
 import type { ToolAnswer, ToolQueryOptions } from '../search/tool-search.ts'
 import type { Exposure } from '../view/exposure.ts'
 import type { InjectedTools } from '../view/injected-tools.ts'
-import type { View, ViewTool } from '../view/view.ts'
+import type { View } from '../view/view.ts'
 import type { InputSchema } from './meta-input.ts'
 import type { SessionTurns } from './session-turns.ts'
 
@@ -53,7 +54,7 @@ export interface MetaHost {
    * Resolves the name, and checks policy and arguments, as `call` does. Counts no limits and asks for no approval.
    * @throws PegboardError the same errors as `call`
    */
-  check(request: CallRequest): ViewTool
+  check(request: CallRequest): ResolvedCall
   /** Prepares one approval question for all requests that need approval. */
   combineApprovals(requests: readonly CallRequest[]): JointApproval | undefined
   /** Results that are too long for a model. */

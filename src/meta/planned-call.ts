@@ -19,14 +19,12 @@ export function resolvePlannedCall(host: MetaHost, request: CallRequest): ViewTo
     throw new PegboardError('E_TOO_LARGE', `The params have ${bytes} bytes; planned calls can have ${MAX_PARAMS}.`, {
       hint: 'Put long data into a file, and name the file.',
     })
-  const entry = host.check({ ...request, finders: FINDERS })
-  const { caller } = request
-  const decision = host.view(caller).policy.decide(entry.tool, caller)
-  if (decision.allow && decision.ask)
+  const { entry, approvalRule } = host.check({ ...request, finders: FINDERS })
+  if (approvalRule)
     throw new PegboardError(
       'E_CONFIRMATION_REQUIRED',
       `${entry.tool.id} needs approval for each call, and nobody can be asked later.`,
-      { hint: `Call it directly; see ${decision.ask.setting}.` },
+      { hint: `Call it directly; see ${approvalRule.setting}.` },
     )
   return entry
 }

@@ -22,30 +22,28 @@ const patterns = () => z.union([z.string().min(1), words()])
 /** The lists of rules that match tools. Only `allow` permits. */
 export const RULE_LISTS = ['deny', 'ask', 'allow', 'hidden'] as const
 
-const CONDITIONS = 'tools, module, actions, effects, roles or profiles'
-
-const ruleShape = () =>
-  z
-    .strictObject({
-      tools: patterns().optional().describe('Ids or other names of tools; `*` matches any characters.'),
-      module: z.string().min(1).optional().describe('Name of a module, server or API.'),
-      actions: patterns().optional().describe('Names of tools without the module.'),
-      effects: z.array(z.enum(EFFECTS)).optional().describe('Only tools with one of these effects.'),
-      roles: words().optional().describe('Only callers with one of these roles.'),
-      profiles: words().optional().describe('Only callers in one of these profiles.'),
-      reason: z.string().optional().describe('Shown by pegboard why and in questions; it is no condition.'),
-    })
-    .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined), {
-      error: `must have a condition: ${CONDITIONS}`,
-    })
-
 /** Which tools, for whom; all given conditions must match. */
-const ruleOptions = z.lazy(() =>
-  z.union([z.string().min(1), ruleShape()], {
+const ruleOptions = z.lazy(() => {
+  const conditions = {
+    tools: patterns().optional().describe('Ids or other names of tools; `*` matches any characters.'),
+    module: z.string().min(1).optional().describe('Name of a module, server or API.'),
+    actions: patterns().optional().describe('Names of tools without the module.'),
+    effects: z.array(z.enum(EFFECTS)).optional().describe('Only tools with one of these effects.'),
+    roles: words().optional().describe('Only callers with one of these roles.'),
+    profiles: words().optional().describe('Only callers in one of these profiles.'),
+  }
+  const reason = z.string().optional().describe('Shown by pegboard why and in questions; it is no condition.')
+  const names = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(Object.keys(conditions))
+  const rule = z
+    .strictObject({ ...conditions, reason })
+    .refine(({ reason: _why, ...what }) => Object.values(what).some((one) => one !== undefined), {
+      error: `must have a condition: ${names}`,
+    })
+  return z.union([z.string().min(1), rule], {
     error: ({ input }) =>
-      isRecord(input) ? undefined : `must be a pattern such as "*.delete_*", or an object with ${CONDITIONS}`,
-  }),
-)
+      isRecord(input) ? undefined : `must be a pattern such as "*.delete_*", or an object with ${names}`,
+  })
+})
 
 export type RuleSetting = z.infer<typeof ruleOptions>
 

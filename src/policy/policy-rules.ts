@@ -1,5 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import { createFoldedMatcher, matchesGlob, type Spellings, spellingsOf } from '../core/name-folding.ts'
+import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
 import type { RuleSetting } from './policy-options.ts'
 
@@ -9,17 +10,47 @@ export type Actor = Pick<Caller, 'profile' | 'roles'>
 /** One entry of a policy list. */
 export interface Rule {
   readonly reason: string | undefined
-  /** True if it may match a tool of this module or server. False means that it matches none. */
+  /** True if it applies to this caller. */
+  isFor(by: Actor): boolean
+  /** False if it matches no tool of this module or server. */
   mayMatch(owner: string): boolean
-  /**
-   * True if it certainly matches every tool of this module or server. A condition that depends on the tool, such as
-   * `effects`, makes it false.
-   * @param by the caller; absent: true only if it applies to every caller
-   */
-  matchesAll(owner: string, by?: Actor): boolean
-  /** @param names of the tool: `listSpellings`, or `ownNames` for a rule that permits */
-  matches(tool: Tool, names: () => Spellings, by: Actor): boolean
+  /** True if it certainly matches every tool of this module or server. */
+  matchesAll(owner: string): boolean
+  /** True if it matches this tool, whoever the caller is. */
+  matches(tool: Tool, names?: RuleNames): boolean
 }
+
+/** The names of a tool that rules compare. Computed on first use, because most rules need only one form. */
+export interface RuleNames {
+  /** For rules that deny or limit; see `listSpellings`. */
+  all(): Spellings
+  /** For rules that permit; see `listExactNames`. */
+  exact(): Spellings
+}
+
+/** @returns the names, each computed once: pass them to all rules that compare this tool */
+export const namesOf = (tool: Tool): RuleNames => ({
+  all: once(() => listSpellings(tool)),
+  exact: once(() => listExactNames(tool)),
+})
+
+/** A condition on the caller, or one on the tool. */
+type Condition = CallerCondition | ToolCondition
+
+interface CallerCondition {
+  isFor(by: Actor): boolean
+}
+
+interface ToolCondition {
+  matches(tool: Tool, names: RuleNames): boolean
+  /** False if no tool of this owner matches (default: true). */
+  mayMatch?(owner: string): boolean
+  /** True if all tools of this owner certainly match (default: false). */
+  matchesAll?(owner: string): boolean
+}
+
+/** The keys of a rule that are conditions. */
+type ConditionKey = Exclude<keyof Exclude<RuleSetting, string>, 'reason'>
 
 /** A character that no tool name contains; a pattern that matches it matches everything. */
 const ANY = '\u0000'
@@ -31,34 +62,58 @@ const ANY = '\u0000'
 export function createRule(setting: RuleSetting, permits = false): Rule {
   const { tools, module, actions, effects, roles, profiles, reason } =
     typeof setting === 'string' ? ({ tools: setting } as Exclude<RuleSetting, string>) : setting
-  const nameMatcher = tools === undefined ? undefined : createNameMatcher(listOf(tools), permits, ownerInLowerCase)
-  const actionMatcher =
-    actions === undefined ? undefined : createNameMatcher(listOf(actions), permits, (action) => action)
-  const matchesModule = module === undefined ? undefined : compilePatterns([lower(module)])
-  const matchesProfile = profiles && compilePatterns(profiles)
-  const mayMatch = (owner: string): boolean =>
-    !matchesModule ||
-    matchesModule(lower(owner)) ||
-    (!(permits && isRenamedModule(owner)) && matchesModule(lower(shortOf(owner))))
-  const isForCaller = ({ profile, roles: callerRoles }: Actor): boolean =>
-    (!roles || roles.some((role) => callerRoles.includes(role))) && (!matchesProfile || matchesProfile(profile))
+  // The first that fails decides, so cheap ones come first.
+  const byKey: Readonly<Record<ConditionKey, Condition | undefined>> = {
+    roles: roles && { isFor: (by) => roles.some((role) => by.roles.includes(role)) },
+    profiles: profiles && createProfileCondition(profiles),
+    module: module === undefined ? undefined : createModuleCondition(module, permits),
+    effects: effects && {
+      matches: (tool) => effects.includes(permits && tool.unverifiedRead ? 'write' : tool.effect),
+    },
+    tools: tools === undefined ? undefined : createToolsCondition(tools, permits),
+    actions: actions === undefined ? undefined : createActionsCondition(actions, permits),
+  }
+  const conditions = Object.values(byKey).filter((one) => one !== undefined)
+  const ofCaller = conditions.filter((one) => 'isFor' in one)
+  const ofTool = conditions.filter((one) => 'matches' in one)
   return {
     reason,
-    mayMatch,
-    matchesAll(owner, by) {
-      if (effects || !mayMatch(owner) || !(by ? isForCaller(by) : !roles && !matchesProfile)) return false
-      const names = [owner, shortOf(owner)].flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`]).map(lower)
-      return (
-        (!nameMatcher || names.some(nameMatcher.matchesExactly)) &&
-        (!actionMatcher || actionMatcher.matchesExactly(ANY))
-      )
-    },
-    matches(tool, names, by) {
-      if (!mayMatch(tool.module) || !isForCaller(by)) return false
-      if (effects && !effects.includes(permits && tool.unverifiedRead ? 'write' : tool.effect)) return false
-      if (nameMatcher && !nameMatcher.matches(names(), tool)) return false
-      return !actionMatcher || actionMatcher.matches(permits ? spellingsOf([actionOf(tool)]) : names(), tool)
-    },
+    isFor: (by) => ofCaller.every((one) => one.isFor(by)),
+    mayMatch: (owner) => ofTool.every((one) => one.mayMatch?.(owner) ?? true),
+    matchesAll: (owner) => ofTool.every((one) => one.matchesAll?.(owner) ?? false),
+    matches: (tool, names = namesOf(tool)) => ofTool.every((one) => one.matches(tool, names)),
+  }
+}
+
+function createProfileCondition(profiles: readonly string[]): Condition {
+  const matchesProfile = compilePatterns(profiles)
+  return { isFor: ({ profile }) => matchesProfile(profile) }
+}
+
+function createModuleCondition(module: string, permits: boolean): Condition {
+  const matchesName = compilePatterns([lower(module)])
+  const matchesOwner = (owner: string): boolean =>
+    matchesName(lower(owner)) || (!(permits && isRenamedModule(owner)) && matchesName(lower(shortOf(owner))))
+  return { matches: (tool) => matchesOwner(tool.module), mayMatch: matchesOwner, matchesAll: matchesOwner }
+}
+
+function createToolsCondition(patterns: string | readonly string[], permits: boolean): Condition {
+  const matcher = createNameMatcher(listOf(patterns), permits, ownerInLowerCase)
+  return {
+    matches: (tool, names) => matcher.matches(permits ? names.exact() : names.all(), tool),
+    matchesAll: (owner) =>
+      [owner, shortOf(owner)]
+        .flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`])
+        .map(lower)
+        .some(matcher.matchesExactly),
+  }
+}
+
+function createActionsCondition(patterns: string | readonly string[], permits: boolean): Condition {
+  const matcher = createNameMatcher(listOf(patterns), permits, (action) => action)
+  return {
+    matches: (tool, names) => matcher.matches(permits ? spellingsOf([actionOf(tool)]) : names.all(), tool),
+    matchesAll: () => matcher.matchesExactly(ANY),
   }
 }
 
@@ -107,7 +162,7 @@ export function listSpellings(tool: Tool): Spellings {
 }
 
 /** A tool's names for rules that permit. No aliases, because anybody may claim an alias. */
-export const listExactNames = (tool: Tool): Spellings =>
+const listExactNames = (tool: Tool): Spellings =>
   spellingsOf([
     tool.id,
     tool.name,

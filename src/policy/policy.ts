@@ -1,18 +1,20 @@
 import { getOrInsert } from '../core/get-or-insert.ts'
 import { createFoldedMatcher, type Spellings } from '../core/name-folding.ts'
-import type { Effect, Tool, Tripwire } from '../core/tool.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
+import { EFFECTS, type Effect, type Tool, type Tripwire } from '../core/tool.ts'
 import { isToolName } from '../core/tool-names.ts'
-import type { Constraints, RateSetting, RuleSetting } from './policy-options.ts'
+import type { Constraints, RateSetting, RULE_LISTS, RuleSetting } from './policy-options.ts'
 import {
   type Actor,
   actionOf,
   compilePatterns,
   createRule,
   createSpellingMatcher,
-  listExactNames,
   listSpellings,
   lower,
+  namesOf,
   type Rule,
+  type RuleNames,
   shortOf,
 } from './policy-rules.ts'
 import { createRateLimit, type RateLimit } from './rate-limiter.ts'
@@ -39,9 +41,8 @@ export type Decision =
 export interface Policy {
   /**
    * Decides who sees a tool, and who may call it. Views remember the decision until the version of the catalog changes.
-   * So it may depend on the tool, the caller and the configuration, but not on the time or on earlier calls. If `guarded` is
-   * true, the gate calls it again before each call, because the policy may have changed since. No side effects. If it
-   * throws, the tool is denied.
+   * So it may depend on the tool, the caller and the configuration, but not on the time or on earlier calls. If `mayAsk` is
+   * true, the gate calls it again before each call. No side effects. If it throws, the tool is denied.
    * @param by the caller; default: no roles, default profile
    */
   decide(tool: Tool, by?: Actor): Decision
@@ -54,8 +55,8 @@ export interface Policy {
   allowsResources(owner: string, by: Actor): boolean
   /** True if nothing denies any tool of this owner. */
   allowsAllTools(owner: string): boolean
-  /** True if some calls must pass the gate, for an approval or a rate limit. */
-  readonly guarded: boolean
+  /** True if some tools need approval. */
+  readonly mayAsk: boolean
   readonly rates: readonly RateLimit[]
   /** What happens with result fields of a tool that look like credentials. */
   tripwire(tool: Pick<Tool, 'module' | 'tripwire'>): Tripwire
@@ -89,11 +90,26 @@ export interface PolicySettings {
   readonly settingPrefix?: string
 }
 
+/** Rules, and the rules that make exceptions from them. */
+interface RuleSet {
+  readonly rules: readonly Rule[]
+  readonly unless: readonly Rule[]
+}
+
+interface Denial extends RuleSet {
+  /** Names the setting. */
+  reason(tool: Tool): string
+}
+
+interface Approval extends RuleSet {
+  readonly setting: string
+}
+
 const STRICTNESS: Readonly<Record<Tripwire, number>> = { off: 0, warn: 1, redact: 2, throw: 3 }
-const RANK: Readonly<Record<Effect, number>> = { read: 0, write: 1, destructive: 2 }
 const ALLOWED: Decision = { allow: true }
 const NOBODY: Actor = { profile: 'default', roles: [] }
 const APPROVAL_MS = 300_000
+const EVERY_TOOL = createRule({})
 
 /**
  * `decide` applies the settings in this order, and the first that denies wins: the owners of the profile, constraints,
@@ -102,15 +118,40 @@ const APPROVAL_MS = 300_000
  */
 export function createPolicy(settings: PolicySettings = {}): Policy {
   const { hasOwner = () => true, settingPrefix = '', approvalTimeoutMs: timeoutMs = APPROVAL_MS } = settings
-  const fallback = settings.default ?? 'auto'
-  const deny = (settings.deny ?? []).map((rule) => createRule(rule))
-  const hidden = (settings.hidden ?? []).map((rule) => createRule(rule))
-  const ask = (settings.ask ?? []).map((rule) => createRule(rule))
-  const allow = (settings.allow ?? []).map((rule) => createRule(rule, true))
+  const { default: fallback = 'auto', maxEffect = 'destructive' } = settings
+  const listRules = (list: (typeof RULE_LISTS)[number]): Rule[] =>
+    (settings[list] ?? []).map((rule) => createRule(rule, list === 'allow'))
+  const ask = listRules('ask')
+  const allow = listRules('allow')
+  const policyKey = `${settingPrefix}policy`
+  // In this order: the reason of the first that denies is shown.
+  const denials: readonly Denial[] = [
+    { rules: listRules('deny'), unless: [], reason: () => `matched by ${policyKey}.deny` },
+    {
+      rules:
+        maxEffect === 'destructive' ? [] : [createRule({ effects: EFFECTS.slice(EFFECTS.indexOf(maxEffect) + 1) })],
+      unless: [],
+      reason: ({ effect, origin }) =>
+        `its effect is "${effect}" and ${policyKey}.maxEffect is lower${origin === 'upstream' ? '; to trust the hints of its server, set trustHints there' : ''}`,
+    },
+    {
+      rules: listRules('hidden'),
+      unless: allow,
+      reason: () => `matched by ${policyKey}.hidden and not by ${policyKey}.allow`,
+    },
+    {
+      rules: fallback === 'block' ? [EVERY_TOOL] : [],
+      unless: [...ask, ...allow],
+      reason: () => `${policyKey}.default is "block" and no list names it`,
+    },
+  ]
+  const approvals: readonly Approval[] = [
+    { rules: ask, unless: [], setting: `${policyKey}.ask` },
+    { rules: fallback === 'ask' ? [EVERY_TOOL] : [], unless: allow, setting: `${policyKey}.default` },
+  ]
   const disabled = new Set(settings.disabled ?? [])
   const enabled = new Set(settings.enabled ?? [])
   const foldedDisabled = [...disabled].map((name) => ({ name, matches: createFoldedMatcher([name]) }))
-  const max = RANK[settings.maxEffect ?? 'destructive']
   const constraints = Object.entries(settings.constraints ?? {}).map(([name, rule]) => ({
     name,
     rule,
@@ -132,15 +173,12 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   ]
   const tripwires = new Map(Object.entries(settings.tripwires ?? {}))
   const hasTripwires = tripwires.size > 0 || settings.tripwire !== undefined
-  const askAndAllow = [...ask, ...allow]
-  const allowsOwner = (owner: string, by?: Actor): boolean =>
-    hasOwner(owner) &&
-    !deny.some((rule) => rule.matchesAll(owner, by)) &&
-    (!hidden.some((rule) => rule.matchesAll(owner, by)) || allow.some((rule) => rule.mayMatch(owner))) &&
-    (fallback !== 'block' || askAndAllow.some((rule) => rule.mayMatch(owner)))
-
-  const findMatch = (rules: readonly Rule[], tool: Tool, names: () => Spellings, by: Actor): Rule | undefined =>
-    rules.length === 0 ? undefined : rules.find((rule) => rule.matches(tool, names, by))
+  /** @param spares whether a rule of `unless` makes an exception for the owner */
+  const deniesOwner = (owner: string, by: Actor, spares: (rule: Rule) => boolean): boolean =>
+    !hasOwner(owner) ||
+    denials.some(
+      ({ rules, unless }) => rules.some((rule) => rule.isFor(by) && rule.matchesAll(owner)) && !unless.some(spares),
+    )
 
   const isEnabled = (tool: Tool): boolean =>
     enabled.size > 0 && listRuleNames(tool, actionOf(tool)).some((name) => enabled.has(name))
@@ -149,13 +187,9 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     // Renaming a tool for one caller does not change the decision.
     const tool = listedTool.itself ?? listedTool
     if (!hasOwner(tool.module)) return createDenial(`its profile does not have ${tool.module}`)
-    let cached: Spellings | undefined
-    const names = (): Spellings => {
-      cached ??= listSpellings(tool)
-      return cached
-    }
+    const names = namesOf(tool)
     const constrained = constraintsFor(tool.module)
-    const blocking = constrained.find(({ blocked }) => blocked(names()))
+    const blocking = constrained.find(({ blocked }) => blocked(names.all()))
     if (blocking) return createDenial(`blocked by ${settingPrefix}modules.${blocking.name}.constraints.blocked_actions`)
     const allowing = constrained.find(({ allowed }) => allowed)
     let as: string | undefined
@@ -164,21 +198,10 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       if (as === undefined)
         return createDenial(`not in ${settingPrefix}modules.${allowing.name}.constraints.allowed_actions`)
     }
-    const denyRule = findMatch(deny, tool, names, by)
-    if (denyRule) return createDenial(`matched by ${settingPrefix}policy.deny${formatReason(denyRule)}`)
-    if (RANK[tool.effect] > max)
-      return createDenial(
-        `its effect is "${tool.effect}" and ${settingPrefix}policy.maxEffect is lower${tool.origin === 'upstream' ? '; to trust the hints of its server, set trustHints there' : ''}`,
-      )
-    const permits = allow.length > 0 && allow.some((one) => one.matches(tool, () => listExactNames(tool), by))
-    const hiddenRule = permits ? undefined : findMatch(hidden, tool, names, by)
-    if (hiddenRule)
-      return createDenial(
-        `matched by ${settingPrefix}policy.hidden and not by ${settingPrefix}policy.allow${formatReason(hiddenRule)}`,
-      )
-    const askRule = findMatch(ask, tool, names, by)
-    if (!askRule && !permits && fallback === 'block')
-      return createDenial(`${settingPrefix}policy.default is "block" and no list names it`)
+    for (const denial of denials) {
+      const rule = findMatch(denial, tool, names, by)
+      if (rule) return createDenial(`${denial.reason(tool)}${rule.reason === undefined ? '' : `: ${rule.reason}`}`)
+    }
     const disabledName =
       disabled.size === 0
         ? undefined
@@ -186,7 +209,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
             tool.name,
             ...[actionOf(tool), ...(as === undefined ? [] : [as])].flatMap((action) => listRuleNames(tool, action)),
           ].find((name) => disabled.has(name)) ??
-          foldedDisabled.find(({ name, matches }) => !(name.includes('*') && isEnabled(tool)) && matches(names()))
+          foldedDisabled.find(({ name, matches }) => !(name.includes('*') && isEnabled(tool)) && matches(names.all()))
             ?.name)
     if (disabledName !== undefined) {
       const setting = `${settingPrefix}tools.${disabledName}.enabled`
@@ -201,27 +224,23 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
         setting,
       }
     }
-    const approval = askRule
-      ? {
-          setting: `${settingPrefix}policy.ask`,
-          timeoutMs,
-          ...(askRule.reason === undefined ? {} : { reason: askRule.reason }),
-        }
-      : !permits && fallback === 'ask'
-        ? { setting: `${settingPrefix}policy.default`, timeoutMs }
-        : undefined
-    if (as === undefined && !approval) return ALLOWED
-    return { allow: true, ...(as === undefined ? {} : { as }), ...(approval ? { ask: approval } : {}) }
+    const ask = findApproval(tool, names, by)
+    return as === undefined && !ask ? ALLOWED : { allow: true, ...omitUndefined({ as, ask }) }
+  }
+
+  function findApproval(tool: Tool, names: RuleNames, by: Actor): ApprovalRule | undefined {
+    for (const approval of approvals) {
+      const rule = findMatch(approval, tool, names, by)
+      if (rule) return { setting: approval.setting, timeoutMs, ...omitUndefined({ reason: rule.reason }) }
+    }
+    return undefined
   }
 
   return {
     decide,
-    allowsOwner,
-    allowsResources: (owner, by) =>
-      allowsOwner(owner, by) &&
-      (!hidden.some((rule) => rule.matchesAll(owner, by)) || allow.some((rule) => rule.matchesAll(owner, by))) &&
-      (fallback !== 'block' || askAndAllow.some((rule) => rule.matchesAll(owner, by))),
-    guarded: ask.length > 0 || fallback === 'ask' || rates.length > 0,
+    allowsOwner: (owner, by = NOBODY) => !deniesOwner(owner, by, (rule) => rule.mayMatch(owner)),
+    allowsResources: (owner, by) => !deniesOwner(owner, by, (rule) => rule.isFor(by) && rule.matchesAll(owner)),
+    mayAsk: approvals.some(({ rules }) => rules.length > 0),
     rates,
     tripwire(tool) {
       if (!hasTripwires) return tool.tripwire ?? 'off'
@@ -230,13 +249,10 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       return pickStricter(ownerLevel, settings.tripwire)
     },
     allowsAllTools: (owner) =>
-      fallback !== 'block' &&
-      disabled.size === 0 &&
-      max === RANK.destructive &&
+      hasOwner(owner) &&
       constraintsFor(owner).length === 0 &&
-      !deny.some((rule) => rule.mayMatch(owner)) &&
-      !hidden.some((rule) => rule.mayMatch(owner)) &&
-      hasOwner(owner),
+      disabled.size === 0 &&
+      !denials.some(({ rules }) => rules.some((rule) => rule.mayMatch(owner))),
     unmatchedConstraints(tools) {
       if (constraints.length === 0) return []
       const spellingsByName = new Map<string, Spellings[]>()
@@ -268,7 +284,7 @@ export function combinePolicies(wide: Policy, narrow: Policy): Policy {
       return { ...second, ...first }
     },
     allowsAllTools: (owner) => wide.allowsAllTools(owner) && narrow.allowsAllTools(owner),
-    guarded: wide.guarded || narrow.guarded,
+    mayAsk: wide.mayAsk || narrow.mayAsk,
     rates: [...wide.rates, ...narrow.rates],
     tripwire: (tool) => pickStricter(wide.tripwire(tool), narrow.tripwire({ module: tool.module })),
     unmatchedConstraints: (tools) => {
@@ -286,7 +302,13 @@ const listRuleNames = ({ module }: Tool, action: string): string[] => [
 ]
 
 const createDenial = (reason: string): Decision => ({ allow: false, kind: 'denied', reason })
-const formatReason = ({ reason }: Rule): string => (reason === undefined ? '' : `: ${reason}`)
+
+/** The rule that matches the tool, unless another one makes an exception. */
+function findMatch({ rules, unless }: RuleSet, tool: Tool, names: RuleNames, by: Actor): Rule | undefined {
+  const matches = (rule: Rule): boolean => rule.isFor(by) && rule.matches(tool, names)
+  const match = rules.find(matches)
+  return match && unless.some(matches) ? undefined : match
+}
 
 const pickStricter = (one: Tripwire, other: Tripwire | undefined): Tripwire =>
   other !== undefined && STRICTNESS[other] > STRICTNESS[one] ? other : one

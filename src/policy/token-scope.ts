@@ -1,9 +1,7 @@
 import type { Grant } from '../core/caller.ts'
 import { EFFECTS, type Tool } from '../core/tool.ts'
-import { combinePolicies, type Policy } from './policy.ts'
-import { createRule, listExactNames, lower, shortOf } from './policy-rules.ts'
-
-const NO_CALLER = { profile: '', roles: [] }
+import type { Policy } from './policy.ts'
+import { createRule, lower, shortOf } from './policy-rules.ts'
 
 /** A policy limited by a token's grants: both must allow a tool. */
 export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy {
@@ -18,22 +16,20 @@ export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy 
     ),
   )
   const patterns = grants.flatMap(({ tools }) => tools ?? ['*']).map(lower)
-  const allowsOwner = (owner: string): boolean => patterns.some((pattern) => mayName(pattern, lower(owner)))
-  return combinePolicies(policy, {
-    decide(listedTool) {
-      const tool = listedTool.itself ?? listedTool
-      return allowsOwner(tool.module) && rules.some((rule) => rule.matches(tool, () => listExactNames(tool), NO_CALLER))
-        ? { allow: true }
-        : { allow: false, kind: 'denied', reason: 'its token is for other tools' }
+  const namesOwner = (owner: string): boolean => patterns.some((pattern) => mayName(pattern, lower(owner)))
+  const isGranted = (tool: Tool): boolean => namesOwner(tool.module) && rules.some((rule) => rule.matches(tool))
+  return {
+    ...policy,
+    decide(tool, by) {
+      const decision = policy.decide(tool, by)
+      if ((!decision.allow && decision.kind === 'denied') || isGranted(tool.itself ?? tool)) return decision
+      return { allow: false, kind: 'denied', reason: 'its token is for other tools' }
     },
-    allowsOwner,
-    allowsResources: (owner) => patterns.some((pattern) => namesAll(pattern, lower(owner))),
+    allowsOwner: (owner, by) => policy.allowsOwner(owner, by) && namesOwner(owner),
+    allowsResources: (owner, by) =>
+      policy.allowsResources(owner, by) && patterns.some((pattern) => namesAll(pattern, lower(owner))),
     allowsAllTools: () => false,
-    guarded: false,
-    rates: [],
-    tripwire: () => 'off',
-    unmatchedConstraints: () => [],
-  })
+  }
 }
 
 /** True if a token with this pattern could never match. Servers that were never seen may have any tool. */
@@ -41,12 +37,7 @@ export function grantFitsNone(pattern: string, owners: Iterable<OwnerTools>): bo
   const rule = createRule({ tools: [pattern] }, true)
   for (const { id, tools, quarantined } of owners) {
     const all = [...tools, ...quarantined.map(({ tool }) => tool)]
-    if (
-      all.length === 0
-        ? mayName(lower(pattern), lower(id))
-        : all.some((tool) => rule.matches(tool, () => listExactNames(tool), NO_CALLER))
-    )
-      return false
+    if (all.length === 0 ? mayName(lower(pattern), lower(id)) : all.some((tool) => rule.matches(tool))) return false
   }
   return true
 }

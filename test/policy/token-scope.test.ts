@@ -56,7 +56,7 @@ describe('the policy of a token', () => {
     const wide = policy([{ tools: ['a.*'] }], { deny: ['a.drop'], ask: ['a.write'] })
     expect(wide.decide(tool('a.drop'))).toMatchObject({ allow: false, kind: 'denied' })
     expect(wide.decide(tool('a.write'))).toMatchObject({ allow: true, ask: { setting: 'policy.ask' } })
-    expect(wide.guarded).toBe(true)
+    expect(wide.mayAsk).toBe(true)
   })
 
   it('hides servers of which it may use nothing, including resources and state', () => {
