@@ -1,7 +1,7 @@
 import type { Config } from '../config/load-config.ts'
 import { spellingsOf } from '../core/name-folding.ts'
-import { RULE_LISTS } from '../policy/policy-options.ts'
-import { createSpellingMatcher, listOf, listPatterns, shortOf } from '../policy/policy-rules.ts'
+import { entriesOf } from '../policy/policy-options.ts'
+import { createSpellingMatcher, listPatterns, shortOf } from '../policy/policy-rules.ts'
 import type { LostRules } from '../upstream/catalog-publisher.ts'
 
 /** Returns the forbidding or limiting rules that matched removed tools of a server or API and match none of its current tools. */
@@ -23,8 +23,7 @@ export function createLostRules(config: () => Config): LostRules {
 /** Patterns of rules that forbid, ask or limit. Actions of a module's constraints get the module as a prefix. */
 function collectForbidding(config: Config): string[] {
   const collect = ({ policy, tools, modules }: Pick<Config, 'policy' | 'tools'> & { modules: Modules }): string[] => [
-    ...RULE_LISTS.flatMap((list) => (list === 'allow' ? [] : policy[list].flatMap(listPatterns))),
-    ...policy.rateLimits.flatMap((rate) => listOf(rate.tools)),
+    ...entriesOf(policy).flatMap(({ rules, permits }) => (permits ? [] : rules.flatMap(listPatterns))),
     ...Object.entries(tools).flatMap(([name, { enabled, rate_limit }]) => (enabled && !rate_limit ? [] : [name])),
     ...Object.entries(modules).flatMap(([id, { constraints }]) =>
       (constraints?.blocked_actions ?? []).map((action) => `${id}.${action}`),

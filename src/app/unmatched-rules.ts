@@ -2,7 +2,7 @@ import type { Snapshot } from '../catalog/catalog.ts'
 import type { Owner } from '../catalog/owner.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Tool } from '../core/tool.ts'
-import { RULE_LISTS, type RuleSetting } from '../policy/policy-options.ts'
+import { entriesOf, type RuleSetting } from '../policy/policy-options.ts'
 import { compilePatterns, createRule, listOf, listPatterns, lower, shortOf } from '../policy/policy-rules.ts'
 import { withRenamedOwners } from '../policy/renamed-owners.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
@@ -28,7 +28,7 @@ interface Entry {
 
 /** Rules of the configuration and its profiles that match no tool, not even one that waits for a review. */
 export function unmatchedRules(config: Config, snapshot: Snapshot): readonly UnmatchedRule[] {
-  const entries = entriesOf(config)
+  const entries = allEntries(config)
   if (entries.length === 0) return []
   const owners = [...snapshot.owners.values()]
   // Tools that got another name than their owner gives them.
@@ -44,7 +44,7 @@ export function unmatchedRules(config: Config, snapshot: Snapshot): readonly Unm
 /** Rules that name one tool and apply to several of a server, because their names differ in spelling only. */
 export function ambiguousRules(config: Config, snapshot: Snapshot): readonly UnmatchedRule[] {
   const owners = [...snapshot.owners.values()]
-  return entriesOf(config)
+  return allEntries(config)
     .filter(({ permits }) => !permits)
     .flatMap(({ setting, variants }) =>
       [...new Set(variants.flatMap(listPatterns).filter(isSingle))].flatMap((name) => {
@@ -61,28 +61,19 @@ export function ambiguousRules(config: Config, snapshot: Snapshot): readonly Unm
     )
 }
 
-function entriesOf(config: Config): readonly Entry[] {
+function allEntries(config: Config): readonly Entry[] {
   const ids = moduleIds(config.servers)
   const entriesIn = (
     { policy }: Pick<Config, 'policy'>,
     where: string,
     renamed: ReturnType<typeof renamedIn>,
-  ): Entry[] => [
-    ...RULE_LISTS.flatMap((list) =>
-      policy[list].map((configured) => ({
-        setting: `${where}policy.${list}`,
-        configured,
-        variants: withRenamedOwners({ deny: [configured] }, renamed).deny ?? [configured],
-        permits: list === 'allow',
-      })),
-    ),
-    ...policy.rateLimits.map(({ tools }) => ({
-      setting: `${where}policy.rateLimits`,
-      configured: tools,
-      variants: withRenamedOwners({ deny: listOf(tools) }, renamed).deny ?? [],
-      permits: false,
-    })),
-  ]
+  ): Entry[] =>
+    entriesOf(policy).map(({ setting, configured, rules, permits }) => ({
+      setting: `${where}${setting}`,
+      configured,
+      variants: withRenamedOwners({ deny: rules }, renamed).deny ?? [],
+      permits,
+    }))
   return [
     ...entriesIn(config, '', renamedIn(config, ids)),
     ...Object.entries(config.profiles).flatMap(([id, profile]) =>

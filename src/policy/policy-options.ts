@@ -100,6 +100,28 @@ const shape = z.lazy(() =>
   }),
 )
 
+type PolicyOptions = z.infer<typeof shape>
+
+/** The entries of a policy that name tools, with the setting of each and rules that match the same tools. */
+export function entriesOf(policy: Pick<PolicyOptions, (typeof RULE_LISTS)[number] | 'rateLimits'>) {
+  return [
+    ...RULE_LISTS.flatMap((list) =>
+      policy[list].map((rule) => ({
+        setting: `policy.${list}`,
+        configured: rule,
+        rules: [rule],
+        permits: list === 'allow',
+      })),
+    ),
+    ...policy.rateLimits.map(({ tools }) => ({
+      setting: 'policy.rateLimits',
+      configured: tools,
+      rules: typeof tools === 'string' ? [tools] : tools,
+      permits: false,
+    })),
+  ]
+}
+
 /**
  * What clients may run. Also accepts the keys of other tool servers: `default_policy`, `grant`, `approve` and so on.
  */
