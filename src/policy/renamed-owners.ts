@@ -44,10 +44,8 @@ export function withRenamedOwners(settings: PolicySettings, renamed: OwnerRename
     ...Object.fromEntries(RULE_LISTS.map((list) => [list, rules(settings[list])])),
     rateLimits: rates(settings.rateLimits),
     perMinute: byTool(settings.perMinute),
-    disabled: [
-      ...(settings.disabled ?? []),
-      ...(settings.disabled ?? []).flatMap((name) => renamePattern(name, renamed)),
-    ],
+    disabled: patterns(settings.disabled ?? []),
+    enabled: patterns(settings.enabled ?? []),
     constraints: byOwner(settings.constraints),
     tripwires: byOwner(settings.tripwires),
   }

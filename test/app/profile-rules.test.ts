@@ -151,6 +151,7 @@ describe('the rules of a profile', () => {
     [{ policy: { hidden: ['x.*'], allow: ['x.get'] } }, [false, true]],
     [{ policy: { default: 'block', allow: ['x.get'] } }, [false, true]],
     [{ tools: { 'x.drop': { enabled: false } } }, [false, true]],
+    [{ tools: { 'x.*': { enabled: false }, 'x.get': { enabled: true } } }, [false, true]],
     [{ modules: { x: { constraints: { blocked_actions: ['drop'] } } } }, [false, true]],
     [{ policy: { deny: ['xx.*', 'x', 'drop.x'] } }, [true, true]],
   ])("apply to its own server by the profile's name, whatever its global name: %j", (settings, expected) => {
