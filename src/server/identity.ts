@@ -19,14 +19,8 @@ export const localIdentity = (profile: string = DEFAULT_PROFILE): Identity => ({
 })
 
 /** Equal for identities with the same rights. Sessions belong to one key. */
-export const identityKey = ({ principal, profile, roles, bound, grants, credential }: Identity): string =>
-  JSON.stringify([
-    principal,
-    profile,
-    roles,
-    bound === true,
-    ...(grants || credential ? [grants, omitExpiry(credential)] : []),
-  ])
+export const identityKey = ({ credential, ...identity }: Identity): string =>
+  JSON.stringify([identity, omitExpiry(credential)])
 
 /** Without the expiry time: a renewed token continues the session. */
 const omitExpiry = (credential: Credential | undefined): unknown =>
