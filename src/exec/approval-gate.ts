@@ -188,10 +188,9 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
 
   return {
     check({ policy, tool, caller }) {
-      if (!policy.mayAsk) return undefined
-      const decision = policy.decide(tool, caller)
-      if (!decision.allow) throw new PegboardError('E_NOT_FOUND', `Tool '${tool.id}' not found.`)
-      return decision.ask
+      const decision = policy.mayAsk ? policy.decide(tool, caller) : undefined
+      if (decision?.allow === false) throw new PegboardError('E_NOT_FOUND', `Tool '${tool.id}' not found.`)
+      return decision?.ask
     },
     count({ policy, tool, caller }, onGate) {
       if (policy.rates.length === 0) return

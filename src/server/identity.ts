@@ -51,16 +51,13 @@ export interface Connection {
 /** Builds the caller of a request. Name and capabilities of the client are used for display and limits, never for rights. */
 export function callerOf(connection: Connection, client: unknown, capabilities: unknown): Caller {
   const declared = asRecord(capabilities)
-  const { principal, profile, roles, named, grants, credential } = connection.identity
+  const { bound: _bound, named, ...rights } = connection.identity
+  const { principal } = rights
   return {
-    principal,
-    profile,
-    roles,
+    ...rights,
     ...(named
       ? { byToken: true as const, origin: { ...noOrigin, platform: '', userId: principal, userName: principal } }
       : {}),
-    ...(grants ? { grants } : {}),
-    ...(credential ? { credential } : {}),
     era: connection.era,
     ...(connection.session === undefined ? {} : { session: connection.session }),
     ...(isRecord(client) && typeof client.name === 'string'
