@@ -29,7 +29,7 @@ export interface PromptOptions extends PromptContext {
   readonly userPrompt?: string
 }
 
-/** Maximum number of categories that the prompt names. */
+/** Maximum number of modules, and of servers and APIs, that the prompt names. */
 const SHOWN = 12
 const NOTICES = 3
 
@@ -111,8 +111,12 @@ function orderSections(sections: readonly PromptSection[] = []): readonly [reado
 
 function summarizeTools({ view }: PromptContext, shown = SHOWN): string {
   const domains = view.owners.filter((owner) => view.count(owner.id) > 0)
-  const named = [...domains.slice(0, shown).map(({ id }) => id), ...(domains.length > shown ? ['…'] : [])]
-  const names = shown === 0 || named.length === 0 ? '' : `: ${named.join(', ')}`
+  const modules = domains.filter(({ origin }) => origin === 'module')
+  const servers = domains
+    .filter(({ origin }) => origin === 'upstream')
+    .sort((a, b) => view.count(b.id) - view.count(a.id))
+  const named = [...modules.slice(0, shown), ...servers.slice(0, shown)].map(({ id }) => id)
+  const names = named.length === 0 ? '' : `: ${[...named, ...(named.length < domains.length ? ['…'] : [])].join(', ')}`
   const unread = unreadServers(view).length
   const more = unread > 0 ? ` ${formatCount(unread, 'server')} still connecting.` : ''
   return `Pegboard has ${formatCount(view.size, 'tool')} across ${formatCount(domains.length, 'domain')}${names}.${more}`

@@ -31,6 +31,19 @@ describe('the prompt for a model that calls tools itself [DIG-37]', () => {
     expect(prompt.endsWith('\n\nFind my book.')).toBe(true)
   })
 
+  it('names the modules first, then the servers with the most tools', async () => {
+    const { app, ...tools } = await told('discovery')
+    for (let n = 1; n <= 13; n++)
+      app.catalog.set(
+        { id: `mcp_${n}`, summary: '', origin: 'upstream', state: 'ready' },
+        { tools: Array.from({ length: n }, (_, at) => makeTool(`mcp_${n}.tool_${at}`, { origin: 'upstream' })) },
+      )
+    const servers = Array.from({ length: 12 }, (_, n) => `mcp_${13 - n}`)
+    expect(systemPrompt({ ...tools, view: app.view(localCaller) })).toContain(
+      ` across 16 domains: filesystem, hello, many, ${servers.join(', ')}, ….`,
+    )
+  })
+
   it('uses the singular for one tool', async () => {
     const { app, ...tools } = await told('direct', 1)
     for (const id of ['hello', 'filesystem']) app.catalog.delete(id)
