@@ -51,6 +51,9 @@ function shorten(parameters: readonly Parameter[], most: number, isWanted: (one:
     if ([...shown, text].join(', ').length + ', …'.length > most) break
     shown.push(text)
   }
+  const [first] = optional
+  // "…" alone would say nothing.
+  if (shown.length === 0 && first) shown.push(first.shorter.at(-1) ?? first.text)
   return cut((shown.length < parameters.length ? [...shown, '…'] : shown).join(', '), MAX_CHARS)
 }
 

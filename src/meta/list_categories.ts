@@ -21,13 +21,11 @@ export const listCategories = (host: MetaHost): MetaTool => ({
         ...ownerStatus(owner, host.now()),
         ...(owner.notice === undefined ? {} : { notice: owner.notice }),
       }))
-    const { mode, why } = host.exposure(request.caller)
     return valueResult({
       categories,
       total_categories: categories.filter((category) => category.tool_count > 0).length,
       total_tools: view.size,
-      tool_injection: mode,
-      why,
+      tool_injection: host.exposure(request.caller).mode,
     })
   },
 })

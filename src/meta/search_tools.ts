@@ -2,6 +2,7 @@ import { firstSentence } from '../core/first-sentence.ts'
 import { formatCount } from '../core/format-count.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { joinNames } from '../core/join-names.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { riskOf } from '../core/tool.ts'
 import { declareTools } from '../core/tool-declarations.ts'
 import { valueResult } from '../core/tool-result.ts'
@@ -24,13 +25,11 @@ import { describeMetaTool, type UnlistedTools } from './unlisted-tools.ts'
 const ROW_CHARS = 140
 const DESCRIPTION_CHARS = { min: 50, max: 80, best: 140 }
 const SUMMARY_CHARS = 60
-/** Characters of a row for `starts_in_ms` or `state`, and for `needs` without its value. */
-const STATE_CHARS = { wait: 28, needs: 12 }
+/** Characters of a row for `state`, and for `needs` without its value. */
+const STATE_CHARS = { failing: 18, needs: 12 }
 /** Values of an enum that are compared with a need. */
 const MAX_VALUES = 24
 const SHOWN_CATEGORIES = 4
-/** Maximum number of categories that a weak answer describes. */
-const DESCRIBED_CATEGORIES = 6
 const MAX_LINE_CHARACTERS = 500
 const MAX_LINES = 8
 const MAX_NAMES = 20
@@ -94,8 +93,13 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
       if (entry) return [{ ...row(entry, score, need, at === 0), ...label }]
       return meta ? [{ ...metaRow(describeMetaTool(meta, host, request.caller), score, full), ...label }] : []
     })
+    // Next to a destructive tool, a tool that changes the same thing stays.
+    const mayDrop = brief && found.every(({ risk_level }) => risk_level !== 'high')
+    const useful = mayDrop
+      ? found.filter(({ relevance, confidence }, at) => at === 0 || relevance > 0 || confidence)
+      : found
     // An empty answer would look as if there were no tool at all.
-    const tools = found.length > 0 ? found : pickSamples(view, limit).map((entry) => row(entry, 0))
+    const tools = useful.length > 0 ? useful : pickSamples(view, limit).map((entry) => row(entry, 0))
     const isWeakAnswer = found.length === 0 || unanswered.length === lines.length
     const hint = hintFor(view, isWeakAnswer ? 'all' : unanswered, more, behind)
     const used = usedWith && { used_with: formatUsedWith(usedWith) }
@@ -121,15 +125,13 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
   },
 })
 
-/** What categories are for: those of the tools that are shown, then the largest. */
+/** What the categories of the shown tools are for. */
 function categoryLines(view: View, host: MetaHost, shown: readonly Pick<Row, 'name'>[]): Record<string, string> {
-  const near = new Set(shown.flatMap(({ name }) => view.byId.get(name)?.tool.module ?? []))
-  const owners = view.owners
-    .filter(({ id }) => view.count(id) > 0)
-    .sort((a, b) => Number(near.has(b.id)) - Number(near.has(a.id)) || view.count(b.id) - view.count(a.id))
-    .slice(0, DESCRIBED_CATEGORIES)
+  const near = new Set(shown.map(({ name }) => view.byId.get(name)?.tool.module))
   return Object.fromEntries(
-    owners.map((owner) => [owner.id, firstSentence(host.categoryLine(owner, view), DESCRIPTION_CHARS.max)]),
+    view.owners
+      .filter(({ id }) => near.has(id))
+      .map((owner) => [owner.id, firstSentence(host.categoryLine(owner, view), DESCRIPTION_CHARS.max)]),
   )
 }
 
@@ -181,11 +183,11 @@ const stemsOf = (text: string): string[] =>
     .filter((word) => !isStopWord(word))
     .map(stemOf)
 
-function formatRow(entry: ViewTool, relevance: number, full: boolean, state: CallState, need = '', isBest = false) {
+function formatRow(entry: ViewTool, relevance: number, full: boolean, callState: CallState, need = '', isBest = false) {
   const { tool } = entry
-  const { needs, ...wait } = state
+  const { needs, state: failing } = callState
   const stateChars =
-    (Object.keys(wait).length > 0 ? STATE_CHARS.wait : 0) + (needs === undefined ? 0 : STATE_CHARS.needs + needs.length)
+    (failing === undefined ? 0 : STATE_CHARS.failing) + (needs === undefined ? 0 : STATE_CHARS.needs + needs.length)
   const summary = shortSignatureOf(entry.input.json, SUMMARY_CHARS, isNamedIn(need, tool.id))
   const room = ROW_CHARS - tool.id.length - summary.length - stateChars
   const { min, max, best } = DESCRIPTION_CHARS
@@ -195,7 +197,8 @@ function formatRow(entry: ViewTool, relevance: number, full: boolean, state: Cal
     risk_level: riskOf(tool.effect),
     params_summary: summary,
     relevance: Math.round(relevance * 100) / 100,
-    ...state,
+    // Not how long the server takes to start: that does not change which tool is right.
+    ...omitUndefined({ state: failing, needs }),
     ...(full ? { tags: tool.tags, parameters: entry.input.json } : {}),
   }
 }

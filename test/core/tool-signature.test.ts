@@ -53,6 +53,13 @@ describe('a short signature', () => {
     expect(shortSignatureOf(schema, 10)).toBe('parent: str, values: obj[], state_event: "close"|…, …')
   })
 
+  it('shows an optional parameter if there is nothing else', () => {
+    const format = { type: 'string', enum: ['a long name of a format', 'another long name', 'one more long name'] }
+    expect(shortSignatureOf({ type: 'object', properties: { format, zone: { type: 'string' } } }, 44)).toBe(
+      'format?: "a long name of a format"|…, …',
+    )
+  })
+
   it('shows optional parameters that are wanted before others, two of them even without room', () => {
     const optional = Object.fromEntries(['a', 'b', 'c', 'd'].map((name) => [name, { type: 'integer' }]))
     const many = { type: 'object', properties: { ...optional, id: { type: 'string' } }, required: ['id'] }

@@ -239,9 +239,12 @@ describe('ten unknown servers and a small window', () => {
     expect(nothing.hint).toMatch(/^Still connecting: mcp_cold0, /)
     const cold = answerOf(await client.callTool({ name: 'browse_category', arguments: { category: 'cold3' } }))
     expect(['connecting', 'configured']).toContain(cold.state)
-    const { tool_injection, why } = answerOf(await client.callTool({ name: 'list_categories', arguments: {} }))
-    expect(tool_injection).toBe('discovery')
-    expect(why).toContain('10 servers never seen, counted as 20 tools each')
+    const listed = answerOf(await client.callTool({ name: 'list_categories', arguments: {} }))
+    expect(listed.tool_injection).toBe('discovery')
+    // It is for operators, and a model would pay for it.
+    expect(listed).not.toHaveProperty('why')
+    const { contents } = await client.readResource({ uri: 'server://status' })
+    expect((contents[0] as Answer).text).toContain('10 servers never seen, counted as 20 tools each')
     await client.close()
   })
 })
@@ -369,22 +372,14 @@ describe('the start-up time of an idle server', () => {
     await learning.app.stop()
     const { app } = await startApp(settings, dir)
     const client = await connectTo(app)
-    const search = async () =>
-      answerOf(
-        await client.callTool({
-          name: 'search_tools',
-          arguments: { query: 'change the tools; hang; echo; count the lists' },
-        }),
-      )
     const getTool = async () => answerOf(await client.callTool({ name: 'get_tool', arguments: { name: 'mcp_s.echo' } }))
-    const cold = await search()
+    const query = 'change the tools; hang; echo; count the lists'
+    const cold = answerOf(await client.callTool({ name: 'search_tools', arguments: { query } }))
     expect(cold.tools).toHaveLength(5)
-    for (const hit of cold.tools) expect(hit.starts_in_ms).toBeGreaterThan(0)
-    expect(String(cold.tools[0].starts_in_ms)).toMatch(/^[1-9]\d?0*$/)
+    for (const hit of cold.tools) expect(hit).not.toHaveProperty('starts_in_ms')
     expect(countTokens(JSON.stringify(cold))).toBeLessThanOrEqual(300)
-    expect((await getTool()).starts_in_ms).toBe(cold.tools[0].starts_in_ms)
+    expect(String((await getTool()).starts_in_ms)).toMatch(/^[1-9]\d?0*$/)
     await client.callTool({ name: 'execute_tool', arguments: { name: 'mcp_s.echo', params: { text: 'wake' } } })
-    for (const hit of (await search()).tools) expect(hit).not.toHaveProperty('starts_in_ms')
     expect(await getTool()).not.toHaveProperty('starts_in_ms')
     await client.close()
   })

@@ -46,6 +46,8 @@ it('says in plain words what each category is for, in list_categories, browse_ca
     expect(await call('browse_category', { category })).toMatchObject({ summary })
   const weak = await call('search_tools', { query: 'zyxwvut qqqq' })
   expect(weak.categories).toMatchObject({ mcp_memory: lines.mcp_memory })
+  const shown = weak.tools.map(({ name }: { readonly name: string }) => name.slice(0, name.indexOf('.')))
+  expect(Object.keys(weak.categories).sort()).toEqual([...new Set(shown)].sort())
   expect(await call('search_tools', { query: 'book_desk' })).not.toHaveProperty('categories')
 
   // The same numbers everywhere.

@@ -5,7 +5,10 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Owner } from '../../src/catalog/owner.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import type { Tool } from '../../src/core/tool.ts'
-import { answerOf, startApp } from '../app.ts'
+import type { CallRequest } from '../../src/exec/tool-calls.ts'
+import type { MetaHost } from '../../src/meta/meta-host.ts'
+import { searchTools } from '../../src/meta/search_tools.ts'
+import { type Answer, answerOf, startApp } from '../app.ts'
 import { folder, pegboard } from '../cli/terminal.ts'
 import { connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
@@ -128,6 +131,34 @@ describe('several needs, one per line', () => {
     const { tools } = await search({ query: 'filesystem.write' })
     expect(tools[0].params_summary).toMatch(/^path: str, content: str/)
   })
+})
+
+it('leaves out tools with a relevance of 0 if another tool fits, unless the call asks for a number of tools', async () => {
+  const { app } = await startApp({ exposure: { mode: 'discovery' } })
+  const drop = makeTool('mcp_db.drop', { origin: 'upstream', effect: 'destructive' })
+  app.catalog.set({ id: 'mcp_db', summary: '', origin: 'upstream', state: 'ready' }, { tools: [drop] })
+  const rowsFor = async (scores: Readonly<Record<string, number>>, input: object = {}, unanswered?: string[]) => {
+    const hits = Object.entries(scores).map(([id, score]) => ({ id, score, matched: [] }))
+    const host = {
+      view: app.view,
+      exposure: app.exposure,
+      maxResultTokens: () => undefined,
+      serversRead: async () => undefined,
+      knownNeed: () => undefined,
+      categoryLine: () => '',
+      search: async () => ({ hits, ...(unanswered && { unanswered }) }),
+    } as unknown as MetaHost
+    const tool = searchTools(host, { of: () => new Map(), sources: () => [] })
+    const result = await tool.run({ query: 'a need', ...input }, { caller: localCaller } as CallRequest)
+    const { tools } = (result as { readonly value: Answer }).value
+    return tools.map(({ name }: { readonly name: string }) => name)
+  }
+  const found = { 'filesystem.read': 0.9, 'filesystem.find': 0.004, 'hello.status': 0.01 }
+  expect(await rowsFor(found)).toEqual(['filesystem.read', 'hello.status'])
+  expect(await rowsFor(found, { max_results: 5 })).toHaveLength(3)
+  expect(await rowsFor(found, {}, ['a need'])).toHaveLength(3)
+  expect(await rowsFor({ ...found, 'mcp_db.drop': 0.2 })).toHaveLength(4)
+  expect(await rowsFor({ 'filesystem.read': 0, 'filesystem.find': 0 })).toEqual(['filesystem.read'])
 })
 
 it('never offers a destructive tool without the tool that changes the same thing', async () => {
@@ -254,7 +285,8 @@ describe('what a call needs', () => {
     const search = await start('mcp_playwright', tools, { state: 'known', startsInMs: 847 })
     const answer = await search({ query: 'browser_click', max_results: 5 })
     expect(answer.tools).toHaveLength(5)
-    for (const row of answer.tools) expect(row).toMatchObject({ starts_in_ms: 850, needs: 'browser' })
+    for (const row of answer.tools) expect(row).toMatchObject({ needs: 'browser' })
+    expect(answer.tools[0]).not.toHaveProperty('starts_in_ms')
     expect(countTokens(JSON.stringify(answer))).toBeLessThanOrEqual(300)
   })
 
