@@ -1,8 +1,10 @@
 import { constants, type Dirent, promises as fs } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
+import { homedir } from 'node:os'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { setImmediate as yieldTurn } from 'node:timers/promises'
 import { ToolError } from '../core/errors.ts'
+import { findNearest } from '../core/tool-names.ts'
 import { moveEntry, type RemoveResult, removeEntry } from './change-files.ts'
 import { convertErrors, toFileError } from './file-errors.ts'
 import { createFence, type Fence, type FenceOptions } from './path-fence.ts'
@@ -129,7 +131,7 @@ export function createPaths(options: PathsOptions): Paths {
   const createOutsideError = (shown: string): ToolError =>
     new ToolError(`'${shown}' is outside the allowed folders (${rootsSetting}).`, {
       code: 'E_PATH_OUTSIDE_ROOT',
-      hint: 'Use a path inside them; "." is the first.',
+      hint: `Use a path inside them; "." is the first.${roots.length > 1 ? ' List it to see the others.' : ''}`,
     })
   const createProtectedError = (shown: string, why: string): ToolError =>
     new ToolError(`'${shown}' is protected${why}.`, { code: 'E_PATH_DENIED', hint: 'Use another path.' })
@@ -143,7 +145,10 @@ export function createPaths(options: PathsOptions): Paths {
     checkPathText(path)
     const base = roots[0]
     if (base === undefined) throw createOutsideError(path)
-    const absolute = resolve(base, path)
+    const absolute = resolve(
+      base,
+      path.replace(/^~(?=\/|$)/, () => homedir()),
+    )
     const fence = await fenceNow()
     if (fence.roots[0]?.moved)
       throw new ToolError(`The allowed folder is not where it was when Pegboard started (${rootsSetting}).`, {
@@ -177,13 +182,30 @@ export function createPaths(options: PathsOptions): Paths {
     return root
   }
 
+  /** Undefined if no name in the folder is similar. */
+  async function createMisspelledError(shown: string, absolute: string, fence: Fence): Promise<ToolError | undefined> {
+    const folder = await listEntries(dirname(shown), dirname(absolute), fence).catch(() => undefined)
+    const [near] = findNearest(basename(shown), folder?.entries.map(({ name }) => name) ?? [], 2, 1)
+    if (near === undefined) return undefined
+    return new ToolError(`'${shown}' does not exist.`, {
+      code: 'E_NOT_FOUND',
+      hint: `Did you mean '${join(dirname(shown), near)}'?`,
+    })
+  }
+
   /** Opens any entry without blocking, and checks it. */
   async function openChecked<T>(
     path: string,
     use: (handle: FileHandle, real: string, fence: Fence) => Promise<T>,
   ): Promise<T> {
     const { absolute, fence } = await locate(path)
-    const handle = await convertErrors(path, () => fs.open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY))
+    const handle = await fs
+      .open(absolute, O_RDONLY | O_NONBLOCK | O_NOCTTY)
+      .catch(async (error: NodeJS.ErrnoException) => {
+        throw (
+          (error.code === 'ENOENT' && (await createMisspelledError(path, absolute, fence))) || toFileError(error, path)
+        )
+      })
     try {
       const real = await realPathOf(handle, absolute)
       await verify(real, fence, path)

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { link, lstat, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { createPaths, type HeldFolder, type Paths, type PathsOptions } from '../../src/policy/paths.ts'
 import { clients, settingsFolders } from '../../src/setup/clients.ts'
 
@@ -48,6 +48,38 @@ describe('reading', () => {
         message: `'${path}' is outside the allowed folders (modules.filesystem.config.roots).`,
       })
     }
+  })
+
+  it('says that there are more allowed folders', async () => {
+    const hintOf = (roots: readonly string[]) =>
+      over({ roots })
+        .stat('/etc')
+        .catch(({ hint }) => hint)
+    expect(await hintOf([root])).toBe('Use a path inside them; "." is the first.')
+    expect(await hintOf([root, top])).toBe('Use a path inside them; "." is the first. List it to see the others.')
+  })
+
+  it('suggests a similar name in the folder, if that is not denied', async () => {
+    await writeFile(join(root, 'src', 'settings.json'), '')
+    const missing = (paths: Paths, path: string) => paths.stat(path).catch(({ message, hint }) => [message, hint])
+    expect(await missing(over(), 'src/seting.json')).toEqual([
+      "'src/seting.json' does not exist.",
+      "Did you mean 'src/settings.json'?",
+    ])
+    const hint = 'List its folder to see what is there.'
+    expect(await missing(over(), 'src/other.json')).toEqual(["'src/other.json' does not exist.", hint])
+    expect(await missing(over({ denyNames: ['settings.json'] }), 'src/seting.json')).toContain(hint)
+  })
+
+  it('expands ~ to the home folder', async () => {
+    vi.stubEnv('HOME', root)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    expect(await text(over(), '~/src/a.txt')).toBe('alpha')
+    vi.stubEnv('HOME', top)
+    await expect(text(over(), '~/outside.txt')).rejects.toMatchObject({
+      code: 'E_PATH_OUTSIDE_ROOT',
+      message: "'~/outside.txt' is outside the allowed folders (modules.filesystem.config.roots).",
+    })
   })
 
   it('follows links that stay inside and no others, existing or not', async () => {
