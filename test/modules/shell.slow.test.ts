@@ -396,6 +396,13 @@ describe.runIf(sandboxed)('in bubblewrap', () => {
     expect(readFileSync(join(dir, '.mcp.json'), 'utf8')).toBe('{}\n')
   })
 
+  it('a warning says that the sandbox has no network if a connection fails', async () => {
+    const { app } = await open()
+    const input = { cmd: '(exec 3<>/dev/tcp/127.0.0.1/5432) 2>&1 || echo closed' }
+    const { warnings } = (await app.call({ name: 'shell.bash', input, caller: localCaller })) as Answer
+    expect(warnings).toEqual([expect.stringContaining('The sandbox of this command has no network')])
+  })
+
   it('a command line can write to aliased folders, although the rest of the state is hidden', async () => {
     const { call, dir } = await open()
     mkdirSync(join(dir, 'state/files'), { recursive: true })
