@@ -1,13 +1,14 @@
 import { Cron } from 'croner'
 import { messageOf, PegboardError } from '../core/errors.ts'
 
-const RELATIVE = /^in\s+(\d{1,6})\s*([smhd])$/i
+/** The first letter of the unit is a key of `UNITS`. */
+const RELATIVE = /^(?:in\s+)?(\d{1,6})\s*([smhd]|sec(?:ond)?s?|min(?:ute)?s?|hours?|days?)$/i
 /** A time further ahead is more likely a mistake than a plan. */
 const MAX_YEARS = 5
 const MAX_AHEAD_MS = MAX_YEARS * 366 * 24 * 60 * 60_000
 
 const UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-const FORMATS = 'Use "in 30s", "in 5m", "in 2h", "in 1d", or an ISO 8601 time such as 2030-01-31T09:00:00Z.'
+const FORMATS = 'Use "in 30s", "in 10 minutes", "in 2h", "in 1d", or an ISO 8601 time such as 2030-01-31T09:00:00Z.'
 
 /** True if a time is given as a span, such as `in 5m`. */
 export const isRelative = (when: string): boolean => RELATIVE.test(when.trim())
@@ -20,7 +21,7 @@ export function parseScheduleTime(when: string, now: number): number {
   const relative = RELATIVE.exec(when.trim())
   const iso = /^(\d{4})-(\d{2})-(\d{2})T\d{2}:\d{2}/.exec(when.trim())
   const at = relative
-    ? now + Number(relative[1]) * (UNITS[(relative[2] as string).toLowerCase()] as number)
+    ? now + Number(relative[1]) * (UNITS[(relative[2] as string).charAt(0).toLowerCase()] as number)
     : iso
       ? Date.parse(when.trim())
       : Number.NaN

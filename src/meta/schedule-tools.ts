@@ -129,7 +129,8 @@ export function scheduleTools(host: MetaHost, schedule: () => Scheduler): readon
     {
       name: 'remind',
       title: 'Remind',
-      description: () => 'Get a message later; when and job_id as schedule_once.',
+      description: () =>
+        'Get a message later: when is "in 10 minutes" (s, m, h, d) or an ISO 8601 time. It comes with the next result after that. schedule_cancel takes the job_id.',
       inputSchema: inputSchema({ when: TEXT, message: TEXT, name: TEXT }, 'when', 'message'),
       hints: CHANGES,
       async run(input, { caller }) {

@@ -10,6 +10,9 @@ describe('a schedule time', () => {
     expect(iso(parseScheduleTime('in 30s', now))).toBe('2026-03-01T12:00:30.000Z')
     expect(iso(parseScheduleTime('In 5 m', now))).toBe('2026-03-01T12:05:00.000Z')
     expect(iso(parseScheduleTime('in 2h', now))).toBe('2026-03-01T14:00:00.000Z')
+    expect(iso(parseScheduleTime('in 10 minutes', now))).toBe('2026-03-01T12:10:00.000Z')
+    expect(iso(parseScheduleTime('90 secs', now))).toBe('2026-03-01T12:01:30.000Z')
+    expect(iso(parseScheduleTime('in 1 hour', now))).toBe('2026-03-01T13:00:00.000Z')
     expect(iso(parseScheduleTime('in 1d', now))).toBe('2026-03-02T12:00:00.000Z')
     expect(iso(parseScheduleTime('2026-03-01T14:00:00+01:00', now))).toBe('2026-03-01T13:00:00.000Z')
   })
@@ -17,6 +20,7 @@ describe('a schedule time', () => {
   it('is rejected with the accepted formats if it is neither, or in the past', () => {
     for (const [when, why] of [
       ['tomorrow', "Invalid when: 'tomorrow'."],
+      ['in 5 months', "Invalid when: 'in 5 months'."],
       ['2026-03-01', "Invalid when: '2026-03-01'."],
       ['2020-01-01T00:00:00Z', "'2020-01-01T00:00:00Z' is in the past."],
       ['2027-02-30T09:00:00Z', "'2027-02-30' is not a day of the calendar."],
