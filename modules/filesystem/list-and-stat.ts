@@ -1,5 +1,13 @@
 import { lstat } from 'node:fs/promises'
-import { type FolderEntry, type HeldFolder, isPegboardError, type OpenFolder, type ToolDef, z } from 'pegboard'
+import {
+  type FolderEntry,
+  type HeldFolder,
+  isPegboardError,
+  type OpenFolder,
+  type Paths,
+  type ToolDef,
+  z,
+} from 'pegboard'
 import { lazySchema } from '../_lazy-schema.ts'
 import { createBudget } from './budget.ts'
 import { exclude, excludes, folder, path, type Settings, SKIPPED } from './config.ts'
@@ -164,12 +172,37 @@ export const tree: ToolDef<Settings, typeof Tree> = {
   },
 }
 
+/** Bytes and numbers of files below a folder. Links are neither followed nor counted. */
+async function measureFolder(paths: Paths, path: string, caller: AbortSignal) {
+  let [size, files, folders, partial] = [0, 0, 0, false]
+  const isLate = await createBudget(caller).spend(async (signal) => {
+    const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
+      const held = entries.filter(({ kind }) => kind === 'file')
+      for (let at = 0; at < held.length; at += LOOKED_TOGETHER) {
+        signal.throwIfAborted()
+        const looks = held
+          .slice(at, at + LOOKED_TOGETHER)
+          .map(({ name }) => lstat(`${anchor}/${name}`).catch(() => undefined))
+        for (const found of await Promise.all(looks)) size += found?.size ?? 0
+      }
+    }
+    const entered = async ({ truncated }: OpenFolder): Promise<void> => {
+      if (truncated) partial = true
+    }
+    for await (const { kind } of paths.walk(path, { signal, inside, entered })) {
+      if (kind === 'dir') folders++
+      if (kind === 'file') files++
+    }
+  })
+  return { size, files, folders, truncated: partial || isLate }
+}
+
 const Stat = lazySchema(() => z.object({ path: path.describe('File or folder path.') }))
 
 export const stat: ToolDef<Settings, typeof Stat> = {
   title: 'File information',
   description:
-    'Show kind, size, times and permissions of a file or folder, without reading it. Follows links. Fails if it does not exist; exists checks that.',
+    'Show kind, size, times and permissions of a file or folder, without reading it; the size of a folder is that of all files below it. Follows links. Fails if it does not exist; exists checks that.',
   aliases: [
     'how big',
     'when changed',
@@ -193,10 +226,13 @@ export const stat: ToolDef<Settings, typeof Stat> = {
   sideEffects: ['none'],
   volatile: ['atime'],
   examples: [{ input: { path: 'package.json' } }],
-  async run({ path: requestedPath }, { config }) {
-    const { mode, mtime, atime, birthtime, ...facts } = await pathsFor(config).stat(requestedPath)
+  async run({ path: requestedPath }, { config, signal }) {
+    const paths = pathsFor(config)
+    const { path: shown, kind, size, mode, names, mtime, atime, birthtime } = await paths.stat(requestedPath)
     return {
-      ...facts,
+      path: shown,
+      kind,
+      ...(kind === 'dir' ? await measureFolder(paths, requestedPath, signal) : { size, hard_links: names }),
       mode: mode.toString(8).padStart(3, '0'),
       mtime: mtime.toISOString(),
       atime: atime.toISOString(),

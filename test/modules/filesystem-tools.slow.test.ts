@@ -239,7 +239,24 @@ describe('mv, cp and rm', () => {
     await expect(call('rm', { path: '.', recursive: true })).rejects.toMatchObject({ code: 'E_NOT_REGULAR_FILE' })
     expect(await call('exists', { path: 'copy' })).toEqual({ path: 'copy', exists: false })
     expect(await call('exists', { path: 'x/a.txt' })).toEqual({ path: 'x/a.txt', exists: true, kind: 'file' })
-    expect(await call('stat', { path: 'x/a.txt' })).toMatchObject({ path: 'x/a.txt', kind: 'file', size: 1, names: 1 })
+    expect(await call('stat', { path: 'x/a.txt' })).toMatchObject({
+      path: 'x/a.txt',
+      kind: 'file',
+      size: 1,
+      hard_links: 1,
+    })
+  })
+
+  it('stat measures everything below a folder', async () => {
+    const { call, root } = await filesWith({ 'd/a.txt': 'a', 'd/e/b.txt': 'bb', 'd/e/.env': 'denied', 'c.txt': 'c' })
+    await symlink(join(root, 'c.txt'), join(root, 'd/link'))
+    expect(await call('stat', { path: 'd' })).toMatchObject({
+      kind: 'dir',
+      size: 3,
+      files: 2,
+      folders: 1,
+      truncated: false,
+    })
   })
 })
 
