@@ -143,7 +143,7 @@ function trimEmptyLines(lines: readonly string[]): readonly string[] {
 
 /** @throws ToolError E_NOT_FOUND */
 export const contactNotFound = (contact_id: string): ToolError =>
-  notFound(`contact not found: ${contact_id.slice(0, 80)}`, 'Use the contact_id of a section in contacts/ACTIVE.md.')
+  notFound(`contact not found: ${contact_id.slice(0, 80)}`, 'contacts_list shows the contact_id of each contact.')
 
 /** True if sending was refused by policy, rather than failed on the way. */
 export const isRefusal = (error: unknown): boolean =>

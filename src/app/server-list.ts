@@ -191,7 +191,9 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     async readResource(id, uri) {
       const { server, owner } = await requireConnected(id)
       if (ownerOfResource([owner], uri) === undefined)
-        throw new PegboardError('E_NOT_FOUND', `${server.id} has no resource ${uri.slice(0, 200)}.`)
+        throw new PegboardError('E_NOT_FOUND', `${server.id} has no resource ${uri.slice(0, 200)}.`, {
+          hint: 'List the resources of the server to see their URIs.',
+        })
       return await sendRequest(owner, 'resources/read', { uri })
     },
     listPrompts: (id) =>
@@ -202,7 +204,10 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
       const { server, owner } = await requireConnected(id)
       const candidates = owner.prompts.filter((prompt) => prompt.name === name || prompt.name.endsWith(`_${name}`))
       const [prompt] = candidates.length === 1 ? candidates : candidates.filter((one) => one.name === name)
-      if (!prompt) throw new PegboardError('E_NOT_FOUND', `${server.id} has no prompt ${name.slice(0, 80)}.`)
+      if (!prompt)
+        throw new PegboardError('E_NOT_FOUND', `${server.id} has no prompt ${name.slice(0, 80)}.`, {
+          hint: 'List the prompts of the server to see their names.',
+        })
       return await sendRequest(owner, 'prompts/get', { name: prompt.name, arguments: args })
     },
   }

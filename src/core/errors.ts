@@ -21,7 +21,7 @@ const modelErrors = {
   E_NOT_FOUND: {
     class: 'not_found',
     meaning: 'There is no tool, category, resource or prompt with this name.',
-    next: 'Use one of the suggested names, or search for another tool.',
+    next: 'Check the name, list what exists, or search for another tool.',
   },
   E_TOOL_HIDDEN: {
     class: 'permission',

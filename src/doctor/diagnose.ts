@@ -1,5 +1,4 @@
 import type { App } from '../app/app.ts'
-import { failureLine } from '../app/failure-line.ts'
 import { parseJsonc } from '../config/jsonc.ts'
 import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { homeOf } from '../config/machine.ts'
@@ -118,7 +117,7 @@ async function checkApp(options: DiagnoseOptions, app: App, config: Config, ids:
   const { report } = options
   const checks = serverChecks(options, app, config)
   for (const failed of app.failed())
-    report.found({ code: 'module-failed', about: `module ${failed.file}`, message: failureLine(failed) })
+    report.found({ code: 'module-failed', about: `module ${failed.file}`, message: failed.error })
   await checkServers(checks, ids)
   for (const { id, state, reason, module } of app.apis.status()) {
     if (reason !== undefined && state !== 'ready')

@@ -130,8 +130,8 @@ export const findingCatalogue = {
   'module-failed': {
     exit: 12,
     title: 'A module could not be loaded',
-    why: 'A file in the modules folder has an error. The message has the file and line. Other modules work.',
-    fix: 'Correct the file. pegboard check shows the same error.',
+    why: 'A file in the modules folder has an error, or a module cannot use its settings. The message has the file and line, or the setting. Other modules work.',
+    fix: 'Correct the file or the setting that the message names. pegboard check shows the same error.',
   },
   'server-command-missing': {
     exit: 12,
@@ -268,7 +268,7 @@ export const findingCatalogue = {
   'server-busy': {
     exit: 10,
     title: 'A server is overloaded or temporarily unavailable',
-    why: 'It answered with HTTP 429 or 5xx.',
+    why: 'It answered with HTTP 429 or 5xx, except 501.',
     fix: 'Try again later.',
   },
   'server-loop': {

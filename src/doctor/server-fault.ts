@@ -30,8 +30,8 @@ const OURS: readonly Rule[] = [
     /^(?:EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENETDOWN|ECONNRESET|UND_ERR_\w+|network error)/,
     'server-needs-network',
   ],
+  [/HTTP (?:3\d\d|404|405|410|501)/, 'server-wrong-path'],
   [/HTTP (?:429|5\d\d)/, 'server-busy'],
-  [/HTTP (?:3\d\d|404|405|410)/, 'server-wrong-path'],
   [/HTTP 4\d\d/, 'server-rejects'],
 ]
 

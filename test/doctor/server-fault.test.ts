@@ -60,4 +60,6 @@ it('names the cause of a remote failure', () => {
   expect(remote('it requires a login: run `pegboard auth docs`')).toBe('server-login')
   expect(remote('HTTP 404; the path of the url may be wrong')).toBe('server-wrong-path')
   expect(remote('HTTP 503')).toBe('server-busy')
+  // Servers of web pages answer this to POST.
+  expect(remote('HTTP 501')).toBe('server-wrong-path')
 })

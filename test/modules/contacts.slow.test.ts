@@ -297,7 +297,9 @@ describe('the route to a contact', () => {
     expect(got[0]?.body.chat_id).toBe('11')
     expect(await refusal(to('tg:@kim'))).toContain('tg:@kim matches several contacts: c or d')
     expect(await refusal(to('tg:@lee'))).toContain('unable to resolve delivery channel for contact_id=e')
-    expect(await refusal(to('tg:@zoe'))).toContain('contact not found: tg:@zoe')
+    expect(await refusal(to('tg:@zoe'))).toContain(
+      'contact not found: tg:@zoe. contacts_list shows the contact_id of each contact.',
+    )
   })
 
   it('is found by the ids in to-do entries', async () => {

@@ -333,6 +333,7 @@ describe("a server's tools, resources and prompts", () => {
     expect(await fails('read_resource', { server: 'everything', uri: 'file:///etc/passwd' })).toMatchObject({
       code: 'E_NOT_FOUND',
       message: 'everything has no resource file:///etc/passwd.',
+      hint: 'List the resources of the server to see their URIs.',
     })
 
     const { prompts } = await call('list_prompts')
