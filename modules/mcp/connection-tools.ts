@@ -130,6 +130,7 @@ export const health: ToolDef<unknown, typeof Health> = {
         }
       }),
     )
-    return { servers: checked, healthy: checked.every(({ healthy }) => healthy !== false) }
+    const answers = checked.flatMap(({ healthy }) => healthy ?? [])
+    return { servers: checked, healthy: answers.length === 0 ? null : answers.every(Boolean) }
   },
 }

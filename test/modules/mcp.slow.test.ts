@@ -159,7 +159,7 @@ describe('connections of servers', () => {
     })
     expect(await call('disconnect', { server_id: 'mcp_fake' })).toMatchObject({ state: 'stopped' })
     expect(pidIn(file)).toBe(first)
-    expect(await call('health')).toMatchObject({ servers: [{ healthy: null, state: 'stopped' }] })
+    expect(await call('health')).toMatchObject({ healthy: null, servers: [{ healthy: null, state: 'stopped' }] })
     expect(await call('connect', { server_id: 'fake' })).toMatchObject({ state: 'started' })
     const second = pidIn(file)
     expect(await echo()).toMatchObject({ kind: 'mcp' })
