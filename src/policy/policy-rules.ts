@@ -34,9 +34,6 @@ export const namesOf = (tool: Tool): RuleNames => ({
   exact: once(() => listExactNames(tool)),
 })
 
-/** A condition on the caller, or one on the tool. */
-type Condition = CallerCondition | ToolCondition
-
 interface CallerCondition {
   isFor(by: Actor): boolean
 }
@@ -62,16 +59,39 @@ const ANY = '\u0000'
 export function createRule(setting: RuleSetting, permits = false): Rule {
   const { tools, module, actions, effects, roles, profiles, reason } =
     typeof setting === 'string' ? ({ tools: setting } as Exclude<RuleSetting, string>) : setting
+  const matchesProfile = profiles && compilePatterns(profiles)
+  const matchesName = module === undefined ? undefined : compilePatterns([lower(module)])
+  const matchesOwner =
+    matchesName &&
+    ((owner: string): boolean =>
+      matchesName(lower(owner)) || (!(permits && isRenamedModule(owner)) && matchesName(lower(shortOf(owner)))))
+  const nameMatcher = tools === undefined ? undefined : createNameMatcher(listOf(tools), permits, ownerInLowerCase)
+  const actionMatcher =
+    actions === undefined ? undefined : createNameMatcher(listOf(actions), permits, (action) => action)
   // The first that fails decides, so cheap ones come first.
-  const byKey: Readonly<Record<ConditionKey, Condition | undefined>> = {
+  const byKey: Readonly<Record<ConditionKey, CallerCondition | ToolCondition | undefined>> = {
     roles: roles && { isFor: (by) => roles.some((role) => by.roles.includes(role)) },
-    profiles: profiles && createProfileCondition(profiles),
-    module: module === undefined ? undefined : createModuleCondition(module, permits),
+    profiles: matchesProfile && { isFor: ({ profile }) => matchesProfile(profile) },
+    module: matchesOwner && {
+      matches: (tool) => matchesOwner(tool.module),
+      mayMatch: matchesOwner,
+      matchesAll: matchesOwner,
+    },
     effects: effects && {
       matches: (tool) => effects.includes(permits && tool.unverifiedRead ? 'write' : tool.effect),
     },
-    tools: tools === undefined ? undefined : createToolsCondition(tools, permits),
-    actions: actions === undefined ? undefined : createActionsCondition(actions, permits),
+    tools: nameMatcher && {
+      matches: (tool, names) => nameMatcher.matches(permits ? names.exact() : names.all(), tool),
+      matchesAll: (owner) =>
+        [owner, shortOf(owner)]
+          .flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`])
+          .map(lower)
+          .some(nameMatcher.matchesExactly),
+    },
+    actions: actionMatcher && {
+      matches: (tool, names) => actionMatcher.matches(permits ? spellingsOf([actionOf(tool)]) : names.all(), tool),
+      matchesAll: () => actionMatcher.matchesExactly(ANY),
+    },
   }
   const conditions = Object.values(byKey).filter((one) => one !== undefined)
   const ofCaller = conditions.filter((one) => 'isFor' in one)
@@ -82,38 +102,6 @@ export function createRule(setting: RuleSetting, permits = false): Rule {
     mayMatch: (owner) => ofTool.every((one) => one.mayMatch?.(owner) ?? true),
     matchesAll: (owner) => ofTool.every((one) => one.matchesAll?.(owner) ?? false),
     matches: (tool, names = namesOf(tool)) => ofTool.every((one) => one.matches(tool, names)),
-  }
-}
-
-function createProfileCondition(profiles: readonly string[]): Condition {
-  const matchesProfile = compilePatterns(profiles)
-  return { isFor: ({ profile }) => matchesProfile(profile) }
-}
-
-function createModuleCondition(module: string, permits: boolean): Condition {
-  const matchesName = compilePatterns([lower(module)])
-  const matchesOwner = (owner: string): boolean =>
-    matchesName(lower(owner)) || (!(permits && isRenamedModule(owner)) && matchesName(lower(shortOf(owner))))
-  return { matches: (tool) => matchesOwner(tool.module), mayMatch: matchesOwner, matchesAll: matchesOwner }
-}
-
-function createToolsCondition(patterns: string | readonly string[], permits: boolean): Condition {
-  const matcher = createNameMatcher(listOf(patterns), permits, ownerInLowerCase)
-  return {
-    matches: (tool, names) => matcher.matches(permits ? names.exact() : names.all(), tool),
-    matchesAll: (owner) =>
-      [owner, shortOf(owner)]
-        .flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`])
-        .map(lower)
-        .some(matcher.matchesExactly),
-  }
-}
-
-function createActionsCondition(patterns: string | readonly string[], permits: boolean): Condition {
-  const matcher = createNameMatcher(listOf(patterns), permits, (action) => action)
-  return {
-    matches: (tool, names) => matcher.matches(permits ? spellingsOf([actionOf(tool)]) : names.all(), tool),
-    matchesAll: () => matcher.matchesExactly(ANY),
   }
 }
 

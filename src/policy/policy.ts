@@ -96,15 +96,6 @@ interface RuleSet {
   readonly unless: readonly Rule[]
 }
 
-interface Denial extends RuleSet {
-  /** Names the setting. */
-  reason(tool: Tool): string
-}
-
-interface Approval extends RuleSet {
-  readonly setting: string
-}
-
 const STRICTNESS: Readonly<Record<Tripwire, number>> = { off: 0, warn: 1, redact: 2, throw: 3 }
 const ALLOWED: Decision = { allow: true }
 const NOBODY: Actor = { profile: 'default', roles: [] }
@@ -125,7 +116,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   const allow = listRules('allow')
   const policyKey = `${settingPrefix}policy`
   // In this order: the reason of the first that denies is shown.
-  const denials: readonly Denial[] = [
+  const denials: ReadonlyArray<RuleSet & { reason(tool: Tool): string }> = [
     { rules: listRules('deny'), unless: [], reason: () => `matched by ${policyKey}.deny` },
     {
       rules:
@@ -145,7 +136,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       reason: () => `${policyKey}.default is "block" and no list names it`,
     },
   ]
-  const approvals: readonly Approval[] = [
+  const approvals: ReadonlyArray<RuleSet & { readonly setting: string }> = [
     { rules: ask, unless: [], setting: `${policyKey}.ask` },
     { rules: fallback === 'ask' ? [EVERY_TOOL] : [], unless: allow, setting: `${policyKey}.default` },
   ]

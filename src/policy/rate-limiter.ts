@@ -21,7 +21,7 @@ export function createRateLimit(settings: RateSetting, setting: string): RateLim
   const burst = settings.burst ?? Math.max(1, Math.floor(perMinute))
   const matchesName = createSpellingMatcher(listOf(tools))
   const matches = (tool: Tool): boolean => matchesName(listSpellings(tool))
-  return { key: JSON.stringify([setting, tools, perMinute, burst, per]), setting, perMinute, burst, per, matches }
+  return { key: JSON.stringify([setting, settings]), setting, perMinute, burst, per, matches }
 }
 
 interface Bucket {
