@@ -98,26 +98,22 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
     called(owner: string, tool: string): void {
       const open = expire(owners.get(owner) ?? [])
       owners.set(owner, open)
-      const settled = open.findLast(({ ids }) => ids.includes(tool))
-      if (!settled) {
+      const answered = open.filter(({ ids }) => ids.includes(tool))
+      if (answered.length === 0) {
         const last = open.at(-1)
         if (last?.isAlone && last.other === undefined)
           owners.set(owner, [...open.slice(0, -1), { ...last, other: tool }])
         return
       }
-      const place = open.indexOf(settled)
-      // The searches just before it had other words for the same need, if each was the only one of its call.
-      let first = place
-      while (settled.isAlone && open[first - 1]?.isAlone) first--
-      const rank = settled.ids.indexOf(tool) + 1
-      keep([
-        ...open.slice(first, place).map((one) => {
-          const shown = one.ids.indexOf(tool) + 1
-          return missOf(one, { called: tool, ...(shown > 0 && { rank: shown }) })
+      keep(
+        answered.flatMap((one) => {
+          const rank = one.ids.indexOf(tool) + 1
+          return rank > 1 ? [missOf(one, { called: tool, rank })] : []
         }),
-        ...(rank > 1 ? [missOf(settled, { called: tool, rank })] : []),
-      ])
-      owners.set(owner, [...open.slice(0, first), ...open.slice(place + 1)])
+      )
+      // The others may have had another need.
+      const others = open.filter(({ ids }) => !ids.includes(tool))
+      owners.set(owner, others)
     },
     /** Keeps the queries that no call followed. */
     forget,

@@ -57,12 +57,17 @@ describe('misses', () => {
     expect(kept()).toEqual([{ query: 'book a flight' }, { query: 'book a hotel' }])
   })
 
-  it('knows the tool of a query that was asked again in other words', () => {
+  it('counts a call only for the searches that showed the tool, or else for the last one', () => {
     const { recorder, kept } = start()
-    recorder.searched('a', [{ query: 'put milk down', ids: ['fs.write'] }])
-    recorder.searched('a', [{ query: 'add a task', ids: ['todo.add'] }])
-    recorder.called('a', 'todo.add')
-    expect(kept()).toEqual([{ query: 'put milk down', called: 'todo.add' }])
+    recorder.searched('a', [{ query: 'get a file', ids: ['http.get', 'http.download'] }])
+    recorder.searched('a', [{ query: 'delete the photo', ids: ['fs.rm'] }])
+    recorder.searched('a', [{ query: 'download a file', ids: ['http.download', 'http.get'] }])
+    recorder.called('a', 'http.download')
+    expect(kept()).toEqual([{ query: 'get a file', called: 'http.download', rank: 2 }])
+    recorder.searched('a', [{ query: 'send an email', ids: [] }])
+    recorder.called('a', 'mail.send')
+    recorder.close()
+    expect(kept().slice(1)).toEqual([{ query: 'delete the photo' }, { query: 'send an email', called: 'mail.send' }])
   })
 
   it('keeps sessions and the needs of one search apart', () => {
