@@ -21,6 +21,8 @@ import { callAsTask, removeTaskId, runsAsTask, runsTasks } from './server-tasks.
 import { withTaskSupport } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
 
+type McpAnswer = Extract<ToolResult, { kind: 'mcp' }>
+
 export interface CallsHost extends Pick<InstancesOptions, 'id' | 'log' | 'openTasks' | 'settings'> {
   readonly module: string
   readonly link: ReconnectingLink
@@ -211,7 +213,16 @@ export function createServerCalls(host: CallsHost): ServerCalls {
       typeof result['taskId'] === 'string'
     )
       return toTaskResult(result, via)
-    return toToolResult(record, result)
+    const answer = toToolResult(record, result)
+    return instances.takeStopped(ctx.caller) ? warnOfLostState(answer) : answer
+  }
+
+  function warnOfLostState(answer: McpAnswer): McpAnswer {
+    const text = `Warning: ${id} was stopped because it was idle, and has started again. What earlier calls left there, such as an open page, is gone.`
+    return {
+      kind: 'mcp',
+      result: { ...answer.result, content: [...(answer.result.content ?? []), { type: 'text', text }] },
+    }
   }
 
   /** Each process lists its tools again; the approval was for another process's list. */
@@ -231,7 +242,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     return { kind: 'mcp', result: { ...task, resultType: 'task', taskId: `${module}:${taskId}` } }
   }
 
-  function toToolResult(record: ToolRecord, answer: Json): ToolResult {
+  function toToolResult(record: ToolRecord, answer: Json): McpAnswer {
     const result = removeTaskId(answer)
     const type = result['resultType']
     if (type !== undefined && type !== 'complete')

@@ -34,8 +34,10 @@ export interface Instances {
   restarted(): void
   /** A client session has ended; its connection is closed when no call or task uses it. */
   ended(session: string): void
-  /** The first connection was closed; the next caller may have it. */
+  /** The first connection was closed, because it was idle; the next caller may have it. */
   released(): void
+  /** Whether the caller's instance was stopped while idle, so that its state is gone. True once for each stop. */
+  takeStopped(who: RequestOwner): boolean
   readonly holder: RequestOwner | undefined
   /** Number of running instances, including the first. */
   readonly running: number
@@ -57,6 +59,8 @@ export interface InstancesOptions extends Pick<LinkOptions, 'id' | 'shared' | 'l
    * reached.
    */
   mayShare(): boolean
+  /** Whether the server keeps state between calls. */
+  keepsState(): boolean
   /** Whose the first connection is, if its login determines that; `null` if the first caller may have it. */
   mainOwner(): string | undefined | null
   credentials(principal: string | undefined, loggedIn: () => void): Credentials
@@ -107,6 +111,8 @@ export function createInstances(options: InstancesOptions): Instances {
   /** Callers with requests on the shared first connection. */
   const sharers = new Map<RequestOwner, number>()
   let holderEnded = false
+  /** Callers whose instance was stopped while idle. */
+  const stopped = new Set<string>()
 
   const nameOf = ({ principal, session }: RequestOwner): string =>
     options.kind() === 'session' && session !== undefined ? nameOfSession(session) : nameOfPrincipal(principal ?? '')
@@ -134,8 +140,8 @@ export function createInstances(options: InstancesOptions): Instances {
     instance.credentials.close()
     instances.delete(instance.key)
     options.dropped(instance.key)
-    const stopped = instance.link.stop(REST_MS).finally(() => closing.delete(stopped))
-    closing.add(stopped)
+    const stopping = instance.link.stop(REST_MS).finally(() => closing.delete(stopping))
+    closing.add(stopping)
   }
 
   /** Closes the instance after its idle time, unless it is used again. */
@@ -151,6 +157,7 @@ export function createInstances(options: InstancesOptions): Instances {
     instance.cancel = clock.after(instance.ended ? ENDED_MS : idleStopMs, () => {
       if (isBusy(instance)) return closeWhenUnused(instance)
       log.info('stopped an unused instance')
+      if (!instance.ended && options.keepsState()) stopped.add(instance.key)
       end(instance)
     })
   }
@@ -316,6 +323,7 @@ export function createInstances(options: InstancesOptions): Instances {
     },
     ended(session) {
       const name = nameOfSession(session)
+      stopped.delete(name)
       const instance = instances.get(name)
       if (instance) {
         instance.ended = true
@@ -326,7 +334,11 @@ export function createInstances(options: InstancesOptions): Instances {
       else if (mainRequests > 0) holderEnded = true
       else releaseMain()
     },
-    released: release,
+    released() {
+      if (holder !== undefined && options.keepsState()) stopped.add(holder)
+      release()
+    },
+    takeStopped: (who) => stopped.delete(nameOf(who)),
     get holder() {
       return holder === undefined ? undefined : holdingWho
     },

@@ -252,6 +252,7 @@ export function createUpstream(
     settings: () => settings,
     kind,
     isSilent,
+    keepsState: () => (settings.instance === undefined ? stateful() : settings.instance !== 'shared'),
     mayShare: () => settings.instance === undefined && !principals && !stateful(),
     mainOwner: () => (principals ? principals.first && nameOfPrincipal(principals.first) : null),
     credentials: (principal, loggedIn) =>

@@ -122,6 +122,22 @@ it('an instance that is unused for idleStopMs is stopped', async () => {
   expect(Number(await text(ann, 'pid'))).not.toBe(pids[0])
 })
 
+it('the first result after that warns that the state is gone, if the server keeps state', async () => {
+  const results = async (entry: object) => {
+    const server = await served({ ...entry, idleStopMs: 300 })
+    const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+    const call = async (one: Client): Promise<string> =>
+      JSON.stringify((await one.callTool({ name: 'web__snapshot' })).content)
+    for (const one of [ann, bob]) expect(await call(one)).not.toContain('Warning')
+    await until(() => !status(server)?.instances && status(server)?.state !== 'ready')
+    const [annAgain, bobAgain] = [await call(ann), await call(bob)]
+    expect(await call(await client(server.url, TOKEN, 'legacy'))).not.toContain('Warning')
+    return [annAgain, bobAgain]
+  }
+  for (const text of await results(installed())) expect(text).toContain('Warning: web was stopped because it was idle')
+  for (const text of await results(plain())) expect(text).not.toContain('Warning')
+})
+
 it('changes and log messages of an instance go to its own session only', async () => {
   const server = await served(installed())
   const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
