@@ -6,24 +6,26 @@ import { truncate } from '../core/truncate.ts'
 const SHOWN = 5
 /** Characters of each value. */
 const VALUE = 80
+/** Deeper parts are compared as a whole. */
+const MAX_LEVELS = 6
 /** Characters that two long texts share before the first difference. */
 const SHARED = 20
 
 /** What differs between two results, such as `status: 200 → 500, json.rows: 3 items → 4 items`. */
 export function describeChanges(before: unknown, now: unknown): string {
-  const changes = changesAt('', before, now)
+  const changes = changesAt('', before, now, MAX_LEVELS)
   const more = changes.length > SHOWN ? `, and ${changes.length - SHOWN} more` : ''
   return `${changes.slice(0, SHOWN).join(', ')}${more}`
 }
 
-function changesAt(path: string, before: unknown, now: unknown): readonly string[] {
+function changesAt(path: string, before: unknown, now: unknown, levels: number): readonly string[] {
   if (JSON.stringify(before) === JSON.stringify(now)) return []
   const isNested =
     (isRecord(before) && isRecord(now)) || (Array.isArray(before) && Array.isArray(now) && before.length === now.length)
-  if (isNested) {
+  if (isNested && levels > 0) {
     const [old, recent] = [before as Record<string, unknown>, now as Record<string, unknown>]
     const keys = [...new Set([...Object.keys(old), ...Object.keys(recent)])]
-    return keys.flatMap((key) => changesAt(path === '' ? key : `${path}.${key}`, old[key], recent[key]))
+    return keys.flatMap((key) => changesAt(path === '' ? key : `${path}.${key}`, old[key], recent[key], levels - 1))
   }
   const from = typeof before === 'string' && typeof now === 'string' ? firstDifference(before, now) - SHARED : 0
   const change = `${valueText(before, from)} → ${valueText(now, from)}`
