@@ -33,8 +33,13 @@ export const restartSections = (config: Config): readonly Section[] =>
 export function planReload(before: Config, after: Config): ReloadPlan {
   const changed = (sections: readonly Section[]): string[] =>
     sections.flatMap((section) => findDifferences(section, before[section], after[section]))
-  return { live: changed(LIVE), restart: changed(restartSections(after)) }
+  const skipped = findDifferences('mcpServers', reasonsById(before), reasonsById(after))
+  return { live: [...new Set([...changed(LIVE), ...skipped])], restart: changed(restartSections(after)) }
 }
+
+/** Why server entries are ignored. */
+const reasonsById = ({ skipped }: Config): Record<string, string> =>
+  Object.fromEntries(skipped.map(({ id, reason }) => [id, reason]))
 
 function findDifferences(section: string, before: unknown, after: unknown): string[] {
   if (!isRecord(before) || !isRecord(after)) return isDeepStrictEqual(before, after) ? [] : [section]

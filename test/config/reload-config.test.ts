@@ -55,6 +55,12 @@ describe('planReload', () => {
     })
   })
 
+  it('applies a server entry that became invalid, and a new one that is invalid', () => {
+    const before = config({ mcpServers: { a: { command: 'a' }, same: { command: 5 } } })
+    const after = config({ mcpServers: { a: { command: 5 }, same: { command: 5 }, new: { command: 5 } } })
+    expect(planReload(before, after)).toEqual({ live: ['mcpServers.a', 'mcpServers.new'], restart: [] })
+  })
+
   it('names servers by the key of the file', () => {
     const before = config({ servers: { a: { command: 'a' }, b: { command: 'b' } } })
     const after = config({
@@ -127,6 +133,11 @@ describe('watching the file', () => {
     writeFileSync(file, '{"policy": {"maxEffect": "write"}}')
     await vi.waitFor(() => expect(seen).toHaveLength(2), { timeout: 15_000 })
     expect(seen[1]?.[0].policy.maxEffect).toBe('write')
+
+    writeFileSync(file, '{"policy": {"maxEffect": "write"}, "mcpServers": {"new": {"command": 5}}}')
+    await vi.waitFor(() => expect(lines.join('\n')).toContain('mcpServers.new.command'), { timeout: 15_000 })
+    await vi.waitFor(() => expect(seen).toHaveLength(3), { timeout: 15_000 })
+    expect(seen[2]?.[0].skipped.map(({ id }) => id)).toEqual(['new'])
   })
 
   it('applies an edit made between reading and watching', async () => {
