@@ -46,11 +46,11 @@ function findDifferences(section: string, before: unknown, after: unknown): stri
   const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])]
   return keys
     .filter((key) => !isDeepStrictEqual(before[key], after[key]))
-    .map((key) => placeOf(after[key] ?? before[key]) ?? `${section}.${key}`)
+    .map((key) => configPathOf(after[key] ?? before[key]) ?? `${section}.${key}`)
 }
 
 /** Server settings contain their path in the file. */
-const placeOf = (value: unknown): string | undefined =>
+const configPathOf = (value: unknown): string | undefined =>
   isRecord(value) && typeof value['where'] === 'string' ? value['where'] : undefined
 
 export interface WatchOptions {
@@ -61,7 +61,7 @@ export interface WatchOptions {
   readonly log?: Log | undefined
 }
 
-const AGAIN_MS = 5_000
+const RETRY_MS = 5_000
 
 /**
  * Calls `onChange` when the text of `file` has changed. Watches the folder, because editors replace files and mounted
@@ -71,74 +71,74 @@ const AGAIN_MS = 5_000
 export function watchConfig(file: string, onChange: () => void, options: WatchOptions = {}): () => void {
   const clock = options.clock ?? systemClock
   /** Not the text, because a lock file can be large. */
-  let last: string | undefined
+  let lastHash: string | undefined
   let cancel: (() => void) | undefined
   let watcher: FSWatcher | undefined
-  let ended = false
-  let trouble: string | undefined
-  let gone = false
+  let stopped = false
+  let failing = false
+  let isDeleted = false
   /** Retries when the system is out of resources, because no event tells when they are free. */
-  const trying = (work: () => void): void => {
-    if (ended) return
+  const attempt = (action: () => void): void => {
+    if (stopped) return
     try {
-      work()
-      if (trouble !== undefined) options.log?.info('watching the file again', { file })
-      trouble = undefined
+      action()
+      if (failing) options.log?.info('watching the file again', { file })
+      failing = false
     } catch (error) {
-      again(work, error)
+      retryLater(action, error)
     }
   }
-  const again = (work: () => void, error: unknown): void => {
-    if (trouble === undefined) options.log?.warn('cannot watch a file for now', { file, error: messageOf(error) })
-    trouble ??= messageOf(error)
+  const retryLater = (action: () => void, error: unknown): void => {
+    if (!failing) options.log?.warn('cannot watch a file for now', { file, error: messageOf(error) })
+    failing = true
     cancel?.()
-    cancel = clock.after(AGAIN_MS, () => trying(work))
+    cancel = clock.after(RETRY_MS, () => attempt(action))
   }
-  const look = (): void => {
-    const now = hashOf(file)
-    if (now === undefined) {
-      missed()
+  const checkFile = (): void => {
+    const currentHash = hashOf(file)
+    if (currentHash === undefined) {
+      reportDeletionLater()
       return
     }
-    if (gone) options.log?.info('a watched file exists again', { file })
-    gone = false
-    if (now === last) return
-    last = now
+    if (isDeleted) options.log?.info('a watched file exists again', { file })
+    isDeleted = false
+    if (currentHash === lastHash) return
+    lastHash = currentHash
     onChange()
   }
-  /** Editors remove a file for a moment when they replace it. Logs once if it stays away. */
-  const missed = (): void => {
-    if (last === undefined || gone) return
-    cancel = clock.after(AGAIN_MS, () =>
-      trying(() => {
-        gone = hashOf(file) === undefined
-        if (gone) options.log?.warn('a watched file was deleted; its last content stays in effect', { file })
-        else look()
+  /** Editors remove a file for a moment when they replace it. */
+  const reportDeletionLater = (): void => {
+    if (lastHash === undefined || isDeleted) return
+    cancel = clock.after(RETRY_MS, () =>
+      attempt(() => {
+        isDeleted = hashOf(file) === undefined
+        if (isDeleted) options.log?.warn('a watched file was deleted; its last content stays in effect', { file })
+        else checkFile()
       }),
     )
   }
-  const begin = (): void => {
-    // A change before the watch began is noticed now. If the file could not be read, it may have changed.
-    const wasReadable = last !== undefined || trouble === undefined
-    last ??= hashOf(file)
-    const stands = watch(dirname(file), { persistent: false }, (_event, name) => {
+  const startWatching = (): void => {
+    const couldBeRead = lastHash !== undefined || !failing
+    lastHash ??= hashOf(file)
+    const folderWatcher = watch(dirname(file), { persistent: false }, (_event, name) => {
       // `..data` is the symlink that a mounted configuration replaces.
       if (name !== null && name !== basename(file) && !name.startsWith('..')) return
       cancel?.()
-      cancel = clock.after(options.debounceMs ?? 200, () => trying(look))
+      cancel = clock.after(options.debounceMs ?? 200, () => attempt(checkFile))
     })
     // The folder may be removed; the last configuration stays.
-    stands.on('error', (error) => {
-      stands.close()
-      again(begin, error)
+    folderWatcher.on('error', (error) => {
+      folderWatcher.close()
+      retryLater(startWatching, error)
     })
-    watcher = stands
-    if (!wasReadable) onChange()
-    else if (trouble !== undefined) look()
+    watcher = folderWatcher
+    // The file may have changed before the folder was watched.
+    if (!couldBeRead) onChange()
+    else if (failing) checkFile()
   }
-  trying(begin)
+  attempt(startWatching)
   return () => {
-    ended = true
+    stopped = true
     cancel?.()
     watcher?.close()
   }
@@ -155,7 +155,7 @@ function hashOf(file: string): string | undefined {
 }
 
 /** True if the file is unchanged. */
-function isAsRead(file: string, text: string | undefined): boolean {
+function hasSameText(file: string, text: string | undefined): boolean {
   try {
     return text !== undefined && hashOf(file) === hash('sha256', text)
   } catch {
@@ -188,56 +188,56 @@ export function followConfig(options: FollowOptions): () => void {
   if (file === undefined) return () => undefined
   let current = options.config
   let stopped = false
-  let refused = false
+  let wasInvalid = false
   let queue: Promise<void> = Promise.resolve()
   const clock = options.clock ?? systemClock
-  let cancelAgain: (() => void) | undefined
+  let cancelRetry: (() => void) | undefined
 
   const apply = async (): Promise<void> => {
     if (stopped) return
     try {
       const { loadConfig } = await import('./load-config.ts')
-      const { config: read, warnings, text } = await loadConfig(machine, file)
+      const { config: loaded, warnings, text } = await loadConfig(machine, file)
       followSecrets(text)
-      const config = options.refine?.(read) ?? read
+      const config = options.refine?.(loaded) ?? loaded
       const plan = planReload(current, config)
       if (plan.live.length + plan.restart.length === 0) {
-        if (refused) log.info('the configuration is valid again and unchanged')
-        refused = false
+        if (wasInvalid) log.info('the configuration is valid again and unchanged')
+        wasInvalid = false
         return
       }
       for (const warning of warnings) log.warn(warning)
       if (plan.restart.length > 0) log.warn('some configuration changes need a restart', { keys: plan.restart })
       await options.onConfig(config, plan)
       current = config
-      refused = false
+      wasInvalid = false
       log.info('configuration reloaded', { changed: plan.live })
     } catch (error) {
-      refused = true
-      if (isResourceExhausted(error)) cancelAgain = clock.after(AGAIN_MS, again)
+      wasInvalid = true
+      if (isResourceExhausted(error)) cancelRetry = clock.after(RETRY_MS, enqueueReload)
       log.error('the edited configuration is invalid; the last valid one stays in effect', {
         ...(isPegboardError(error) ? { code: error.code } : {}),
         error: messageOf(error),
       })
     }
   }
-  const again = (): void => {
-    cancelAgain?.()
+  const enqueueReload = (): void => {
+    cancelRetry?.()
     queue = queue.then(apply)
   }
   let stopSecrets: (() => void) | undefined
   function followSecrets(text: string | undefined): void {
     if (stopped || stopSecrets || options.secrets === undefined || secretNames(text ?? '').length === 0) return
     mkdirSync(dirname(options.secrets), { recursive: true, mode: 0o700 })
-    stopSecrets = watchConfig(options.secrets, again, options)
+    stopSecrets = watchConfig(options.secrets, enqueueReload, options)
   }
-  const stop = watchConfig(file, again, options)
+  const stop = watchConfig(file, enqueueReload, options)
   followSecrets(options.text)
   // A secret may have changed before the watch began.
-  if (stopSecrets || !isAsRead(file, options.text)) queue = apply()
+  if (stopSecrets || !hasSameText(file, options.text)) queue = apply()
   return () => {
     stopped = true
-    cancelAgain?.()
+    cancelRetry?.()
     stop()
     stopSecrets?.()
   }

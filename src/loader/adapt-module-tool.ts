@@ -67,8 +67,8 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
   const hidden = def.hidden ?? []
   // A copy, because a function that changes the definition in place would change it for all callers.
   if (def.assemble) freeze(def.input)
-  const input = once(() => closedSchema(copyDeep(def.input), hidden, id))
-  const output = once(() => (def.output === undefined ? undefined : convert(def.output, `the output of ${id}`)))
+  const input = once(() => closeSchema(copyDeep(def.input), hidden, id))
+  const output = once(() => (def.output === undefined ? undefined : convertSchema(def.output, `the output of ${id}`)))
   if (!binding.isBundled) {
     input()
     output()
@@ -76,30 +76,30 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
   const track = binding.track ?? ((work) => work())
   // Keyed by identity, so that constant variants are converted once.
   const variants = once(() => new WeakMap<object, Schema>())
-  const variant = (given: object): Schema =>
-    given === def.input
+  const convertVariant = (variantInput: object): Schema =>
+    variantInput === def.input
       ? input()
-      : getOrInsert(variants(), given, () => closedSchema(copyDeep(freeze(given)), hidden, id))
+      : getOrInsert(variants(), variantInput, () => closeSchema(copyDeep(freeze(variantInput)), hidden, id))
   const isReadOnly = def.readOnly ?? binding.readOnly ?? false
   const writes = def.writes ?? binding.writes ?? []
   if (isReadOnly && def.effect !== 'read' && writes.length === 0)
     throw createShapeError(`${id} is read-only: set its effect to "read", or name its targets in writes`)
   /** Results of other tools. If the author returns one, it is passed on unchanged. */
-  const answers = once(() => new WeakSet<object>())
+  const callResults = once(() => new WeakSet<object>())
   /** The context that the author's function receives. */
-  const own = (ctx: CallContext): CallContext => {
+  const createAuthorContext = (ctx: CallContext): CallContext => {
     const config = configFor(ctx.profile)
-    const given: CallContext = {
+    const context: CallContext = {
       ...ctx,
       config: isReadOnly ? readOnly(config, 'all', 'ctx.config') : config,
       log,
       async call(id, input) {
-        const answer = await ctx.call(id, input)
-        answers().add(answer)
-        return answer
+        const result = await ctx.call(id, input)
+        callResults().add(result)
+        return result
       },
     }
-    return isReadOnly ? createReadOnlyObject(given) : given
+    return isReadOnly ? createReadOnlyObject(context) : context
   }
 
   // The parts must be in this order: an object with getters before other parts costs V8 a hidden class per part, again
@@ -121,7 +121,7 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
     tripwire: binding.tripwire ?? (isReadOnly ? 'throw' : 'redact'),
     extra: {},
     available(caller, profile) {
-      const answer: unknown =
+      const availability: unknown =
         def.available?.({
           config: configFor(profile),
           caller,
@@ -129,7 +129,7 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
           services: servicesFor({ module, caller, profile }),
           nameOf: () => undefined,
         }) ?? true
-      return answer === true || typeof answer === 'string' ? answer : 'it is not available now'
+      return availability === true || typeof availability === 'string' ? availability : 'it is not available now'
     },
     assemble(caller, nameOf, profile) {
       // Its schema is then not converted until somebody reads it.
@@ -139,20 +139,23 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
         { description: def.description, input: def.input ?? emptyInput },
       )
       if (!draft) return null
-      return { description: draft.description, input: draft.input === emptyInput ? input() : variant(draft.input) }
+      return {
+        description: draft.description,
+        input: draft.input === emptyInput ? input() : convertVariant(draft.input),
+      }
     },
     takesContext: source.takesContext,
     parse: (value) => input().parse(value),
     run: (value, ctx) =>
       track(async () => {
-        const result = await source.invoke(value, source.takesContext() ? own(ctx) : ctx)
-        if (isRecord(result) && answers().has(result)) return withoutFiles(result as unknown as ToolResult)
+        const result = await source.invoke(value, source.takesContext() ? createAuthorContext(ctx) : ctx)
+        if (isRecord(result) && callResults().has(result)) return withoutFiles(result as unknown as ToolResult)
         if (isRecord(result) && typeof result['error'] === 'string' && result['error'] !== '') {
           const { error, ...data } = result
           throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
         }
-        const promised = output()
-        if (promised) checkOutput(promised, result, id)
+        const outputSchema = output()
+        if (outputSchema) checkOutput(outputSchema, result, id)
         return valueResult(result)
       }),
     ...(def.title === undefined ? { untitled: true } : {}),
@@ -188,15 +191,16 @@ const withoutFiles = (result: ToolResult): ToolResult => (result.kind === 'value
 const emptyInput: JsonSchema = freeze({ type: 'object', properties: {} })
 
 /** A frozen JSON Schema. Objects that schema libraries create may have accessors. */
-function freeze<T>(given: T): T {
-  if (typeof given !== 'object' || given === null || Object.isFrozen(given) || isStandardSchema(given)) return given
-  for (const value of Object.values(given)) freeze(value)
-  return Object.freeze(given)
+function freeze<T>(schema: T): T {
+  if (typeof schema !== 'object' || schema === null || Object.isFrozen(schema) || isStandardSchema(schema))
+    return schema
+  for (const value of Object.values(schema)) freeze(value)
+  return Object.freeze(schema)
 }
 
 /** A copy, because the validator writes into schemas and cannot write into a frozen one. */
-const copyDeep = <T>(given: T): T =>
-  Object.isFrozen(given) && !isStandardSchema(given) ? structuredClone(given) : given
+const copyDeep = <T>(schema: T): T =>
+  Object.isFrozen(schema) && !isStandardSchema(schema) ? structuredClone(schema) : schema
 
 /** Names that frameworks use for the context. Reserved, so that a client cannot pass one. */
 const CONTEXT_NAMES = ['ctx', 'env', '_ctx']
@@ -210,32 +214,32 @@ interface ClosedSchema extends Schema {
  * The listed schema and its validator. The schema is closed unless its author opened it, and omits hidden parameters,
  * which the validator accepts.
  */
-function closedSchema(given: unknown, hidden: readonly string[], id: string): ClosedSchema {
-  const base = given === undefined ? emptyObject : convert(given, `the input of ${id}`)
+function closeSchema(schema: unknown, hidden: readonly string[], id: string): ClosedSchema {
+  const base = schema === undefined ? emptyObject : convertSchema(schema, `the input of ${id}`)
   const json = base.json
   const properties = asRecord(json['properties'])
   const required = (json['required'] ?? []) as readonly string[]
   if (Object.hasOwn(properties, 'ctx'))
     throw createShapeError(`the input of ${id} has a parameter called ctx, which is the name of the context`)
-  const stuck = hidden.find((name) => required.includes(name) && !isDefaulted(properties[name]))
-  if (stuck) throw createShapeError(`the hidden parameter ${stuck} of ${id} must be optional`)
+  const requiredHidden = hidden.find((name) => required.includes(name) && !isDefaulted(properties[name]))
+  if (requiredHidden) throw createShapeError(`the hidden parameter ${requiredHidden} of ${id} must be optional`)
 
-  const open =
+  const isOpen =
     isRecord(json['additionalProperties']) ||
     json['additionalProperties'] === true ||
     isRecord(json['patternProperties'])
-  const shown = Object.keys(properties).filter((name) => !hidden.includes(name))
-  const published: JsonSchema = {
+  const listedNames = Object.keys(properties).filter((name) => !hidden.includes(name))
+  const listedSchema: JsonSchema = {
     ...json,
-    properties: Object.fromEntries(shown.map((name) => [name, properties[name]])),
+    properties: Object.fromEntries(listedNames.map((name) => [name, properties[name]])),
     ...(required.length > 0 ? { required: required.filter((name) => !hidden.includes(name)) } : {}),
-    additionalProperties: open ? (json['additionalProperties'] ?? true) : false,
+    additionalProperties: isOpen ? (json['additionalProperties'] ?? true) : false,
   }
   // zod fills its own defaults; for a raw JSON Schema, Pegboard does it.
-  const defaults = isStandardSchema(given) ? {} : defaultsOf(properties)
+  const defaults = isStandardSchema(schema) ? {} : defaultsOf(properties)
 
   return {
-    json: published,
+    json: listedSchema,
     hidden: Object.fromEntries(
       hidden.flatMap((name) => (isRecord(properties[name]) ? [[name, properties[name]]] : [])),
     ),
@@ -247,22 +251,22 @@ function closedSchema(given: unknown, hidden: readonly string[], id: string): Cl
       for (const name of Object.keys(input)) {
         if (Object.hasOwn(properties, name)) continue
         if (hidden.includes(name)) delete input[name]
-        else if (!open) issues.push({ path: '', message: unknownName(name, shown) })
+        else if (!isOpen) issues.push({ path: '', message: describeUnknownName(name, listedNames) })
       }
       if (issues.length === 0) return base.parse({ ...structuredClone(defaults), ...input })
       // A caller with a misspelled parameter usually lacks the right one, so the error names both.
       const knownInput = Object.fromEntries(Object.entries(input).filter(([name]) => Object.hasOwn(properties, name)))
-      const rest = base.parse({ ...structuredClone(defaults), ...knownInput })
-      const lacks = rest.ok ? [] : required.filter((name) => !Object.hasOwn(knownInput, name))
-      for (const name of lacks)
-        if (!rest.ok && rest.issues.some(({ path }) => path === name))
+      const checked = base.parse({ ...structuredClone(defaults), ...knownInput })
+      const missingNames = checked.ok ? [] : required.filter((name) => !Object.hasOwn(knownInput, name))
+      for (const name of missingNames)
+        if (!checked.ok && checked.issues.some(({ path }) => path === name))
           issues.push({ path: name, message: 'is missing' })
       return { ok: false, issues }
     },
   }
 }
 
-function unknownName(name: string, knownNames: readonly string[]): string {
+function describeUnknownName(name: string, knownNames: readonly string[]): string {
   const [near] = findNearest(name, knownNames, 3, 1)
   if (near) return `unknown parameter "${name}"; did you mean "${near}"?`
   return `unknown parameter "${name}"; ${knownNames.length > 0 ? `known: ${knownNames.join(', ')}` : 'the tool takes none'}`
@@ -279,14 +283,14 @@ const isDefaulted = (schema: unknown): boolean => isRecord(schema) && schema['de
 function checkOutput(output: Schema, result: unknown, id: string): void {
   const checked = output.parse(result)
   if (checked.ok) return
-  const [first] = checked.issues
+  const [issue] = checked.issues
   throw new TypeError(
-    `the result of ${id} does not match its output schema: ${first?.path ?? ''} ${first?.message ?? ''}`,
+    `the result of ${id} does not match its output schema: ${issue?.path ?? ''} ${issue?.message ?? ''}`,
   )
 }
 
-function convert(given: unknown, place: string): Schema {
-  const schema = toSchema(given, describeSettingError)
+function convertSchema(source: unknown, place: string): Schema {
+  const schema = toSchema(source, describeSettingError)
   let json: JsonSchema
   try {
     json = schema.json

@@ -9,9 +9,9 @@ export const OWN_PREFIX = 'pegboard_'
 type CatalogEntry = ModuleInstance['info'] & { readonly tools: readonly Tool[] }
 
 /** Renames a module for the catalog: `pegboard_filesystem.read` instead of `filesystem.read`. */
-export function renameModule({ id, info, tools }: ModuleInstance, shown: string): CatalogEntry {
-  if (id === shown) return { ...info, tools }
-  const idOf = (tool: string): string => `${shown}${tool.slice(id.length)}`
+export function renameModule({ id, info, tools }: ModuleInstance, shownId: string): CatalogEntry {
+  if (id === shownId) return { ...info, tools }
+  const idOf = (tool: string): string => `${shownId}${tool.slice(id.length)}`
   const toolResources: OwnerInfo['toolResources'] = info.toolResources?.map((reading) => ({
     ...reading,
     tool: idOf(reading.tool),
@@ -24,7 +24,7 @@ export function renameModule({ id, info, tools }: ModuleInstance, shown: string)
       Object.create(tool, {
         id: { value: idOf(tool.id), enumerable: true },
         name: { value: wireName(idOf(tool.id)), enumerable: true },
-        module: { value: shown, enumerable: true },
+        module: { value: shownId, enumerable: true },
       }),
     ),
   }

@@ -35,25 +35,25 @@ export const isCode = (name: string): boolean => CODE.test(name) && !NOT_CODE.te
  */
 export async function discoverModules(dir: string, bundled: boolean): Promise<ModuleEntry[]> {
   const entries: ModuleEntry[] = []
-  for (const found of list(dir)) {
-    if (found.name.startsWith('.') || found.name === 'node_modules') continue
-    const path = join(dir, found.name)
-    const helper = found.name.startsWith('_')
-    const isFolder = found.isSymbolicLink() ? await isDirectory(path) : found.isDirectory()
+  for (const child of listFolder(dir)) {
+    if (child.name.startsWith('.') || child.name === 'node_modules') continue
+    const path = join(dir, child.name)
+    const helper = child.name.startsWith('_')
+    const isFolder = child.isSymbolicLink() ? await isDirectory(path) : child.isDirectory()
     if (isFolder) {
-      const inside = new Set(list(path).map((child) => child.name))
-      const index = INDEX.find((name) => inside.has(name))
+      const childNames = new Set(listFolder(path).map((child) => child.name))
+      const index = INDEX.find((name) => childNames.has(name))
       if (index)
         entries.push({
           file: join(path, index),
-          label: `${found.name}/${index}`,
-          stem: found.name,
+          label: `${child.name}/${index}`,
+          stem: child.name,
           folder: path,
           helper,
           bundled,
         })
-    } else if (isCode(found.name))
-      entries.push({ file: path, label: found.name, stem: found.name.replace(CODE, ''), helper, bundled })
+    } else if (isCode(child.name))
+      entries.push({ file: path, label: child.name, stem: child.name.replace(CODE, ''), helper, bundled })
   }
   return entries.sort(
     (a, b) =>
@@ -65,7 +65,7 @@ export async function discoverModules(dir: string, bundled: boolean): Promise<Mo
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-function list(dir: string): Dirent[] {
+function listFolder(dir: string): Dirent[] {
   try {
     return readdirSync(dir, { withFileTypes: true })
   } catch (error) {

@@ -28,14 +28,14 @@ interface SourceLocation {
 
 /** The first `path:line` below the folder, as a path or as a URL. */
 function findInStack(error: unknown, root: string): SourceLocation | undefined {
-  if (!(error instanceof Error) && !isErrorLike(error)) return undefined
+  if (!isErrorLike(error)) return undefined
   const url = pathToFileURL(root).href
   for (const line of `${error.message}\n${error.stack ?? ''}`.split('\n')) {
     for (const prefix of [`${url}/`, root + sep]) {
-      const at = line.indexOf(prefix)
-      if (at < 0) continue
+      const start = line.indexOf(prefix)
+      if (start < 0) continue
       const [, rest, number, sentence] =
-        /^(.+?\.[cm]?[jt]s)(?:\?v=[^:]*)?:(\d+)(?:: (.*))?/.exec(line.slice(at + prefix.length)) ?? []
+        /^(.+?\.[cm]?[jt]s)(?:\?v=[^:]*)?:(\d+)(?:: (.*))?/.exec(line.slice(start + prefix.length)) ?? []
       if (!rest) continue
       const name = prefix.startsWith('file:') ? decodeURIComponent(rest) : rest
       return { file: resolve(root, name), line: Number(number), ...(sentence ? { sentence } : {}) }
@@ -46,12 +46,12 @@ function findInStack(error: unknown, root: string): SourceLocation | undefined {
 
 /** "Cannot find X imported from FILE" has no line, so the line that contains X is used. */
 async function findInImports(error: unknown, root: string): Promise<SourceLocation | undefined> {
-  const [, specifier, from] = /'([^']+)' imported from (.+)$/m.exec(messageOf(error)) ?? []
-  if (!specifier || !from?.startsWith(root)) return undefined
-  const line = (await lines(from)).findIndex(
+  const [, specifier, importer] = /'([^']+)' imported from (.+)$/m.exec(messageOf(error)) ?? []
+  if (!specifier || !importer?.startsWith(root)) return undefined
+  const line = (await readLines(importer)).findIndex(
     (text) => /\b(?:import|from|require)\b/.test(text) && text.includes(basename(specifier)),
   )
-  return line < 0 ? undefined : { file: from, line: line + 1 }
+  return line < 0 ? undefined : { file: importer, line: line + 1 }
 }
 
 /** Node does not report the location of an ESM syntax error, so the file and its imports are parsed again. */
@@ -60,7 +60,7 @@ async function findSyntaxError(error: unknown, file: string, root: string): Prom
   const queue = [file]
   for (let i = 0; i < queue.length && i < 50; i++) {
     const path = queue[i] as string
-    const source = (await lines(path)).join('\n')
+    const source = (await readLines(path)).join('\n')
     try {
       await stripTypes(source)
     } catch (problem) {
@@ -74,7 +74,7 @@ async function findSyntaxError(error: unknown, file: string, root: string): Prom
   return undefined
 }
 
-async function lines(file: string): Promise<string[]> {
+async function readLines(file: string): Promise<string[]> {
   try {
     return (await readFile(file, 'utf8')).split('\n')
   } catch (error) {

@@ -25,29 +25,29 @@ const NATIVE = 'data:text/javascript,export default (url) => import(url)'
 export function createImporter(root: string, hosts: Readonly<Record<string, string>> = {}): Importer {
   const tag = randomBytes(6).toString('hex')
   let generation = 1
-  let hooked = false
+  let isInstalled = false
 
-  const hook = (): void => {
-    if (hooked) return
-    hooked = true
+  const installHook = (): void => {
+    if (isInstalled) return
+    isInstalled = true
     const home = import.meta.url
     // When Pegboard runs from source (tests, development), there is no built package to resolve to.
     const fromSource = home.endsWith('.ts')
-    const own = fromSource ? { pegboard: new URL('../index.ts', home).href } : {}
+    const ownHosts = fromSource ? { pegboard: new URL('../index.ts', home).href } : {}
     const strip = new URL(fromSource ? '../../dist/loader/strip.js' : './loader/strip.js', home).href
-    register(hookUrl({ tag, root: `${pathToFileURL(root).href}/`, home, strip, hosts: { ...own, ...hosts } }))
+    register(hookUrl({ tag, root: `${pathToFileURL(root).href}/`, home, strip, hosts: { ...ownHosts, ...hosts } }))
   }
 
   return {
     async load(file) {
-      hook()
+      installHook()
       const native = (await importUrl(NATIVE)) as { default(url: string): Promise<ModuleNamespace> }
       return await native.default(`${pathToFileURL(file).href}?v=${tag}.${generation}`)
     },
     renew() {
       generation++
       // Node caches CommonJS modules by path and ignores the query of the URL.
-      if (!hooked) return
+      if (!isInstalled) return
       const { cache: cjs } = createRequire(import.meta.url)
       for (const path of Object.keys(cjs))
         if (path.startsWith(root + sep) && !path.includes(`${sep}node_modules${sep}`)) delete cjs[path]

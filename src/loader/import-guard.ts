@@ -3,8 +3,8 @@ import type { Log } from '../core/log.ts'
 
 /** Stops code that blocks the event loop while a file is imported. Meanwhile, the rest of the process cannot run. */
 export interface ImportGuard {
-  /** @throws the error of `late` if the code was stopped */
-  watch<T>(work: () => Promise<T>, late: () => Error): Promise<T>
+  /** @throws the error of `createError` if the code was stopped */
+  watch<T>(work: () => Promise<T>, createError: () => Error): Promise<T>
   close(): void
 }
 
@@ -23,21 +23,21 @@ const [BEATS, WATCHING] = [0, 1]
 const WATCHER = `
 const { parentPort, workerData } = require('node:worker_threads')
 const state = new Int32Array(workerData.state)
-const used = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000 }
+const cpuMs = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000 }
 let beats = -1
-let since = used()
-let sinceAt = Date.now()
+let cpuAtBeat = cpuMs()
+let beatAt = Date.now()
 setInterval(() => {
   const now = Atomics.load(state, ${BEATS})
   if (now !== beats || Atomics.load(state, ${WATCHING}) === 0) {
     beats = now
-    since = used()
-    sinceAt = Date.now()
+    cpuAtBeat = cpuMs()
+    beatAt = Date.now()
     return
   }
-  if (used() - since < workerData.maxBusyMs && Date.now() - sinceAt < workerData.maxStillMs) return
-  since = used()
-  sinceAt = Date.now()
+  if (cpuMs() - cpuAtBeat < workerData.maxBusyMs && Date.now() - beatAt < workerData.maxBlockedMs) return
+  cpuAtBeat = cpuMs()
+  beatAt = Date.now()
   try {
     const { Session } = require('node:inspector')
     const session = new Session()
@@ -53,17 +53,17 @@ setInterval(() => {
 `
 
 /**
- * @param maxStillMs maximum time that the thread may be blocked without computing, for example while it waits for a
+ * @param maxBlockedMs maximum time that the thread may be blocked without computing, for example while it waits for a
  * program
  */
-export function createImportGuard(maxStillMs: number, log: Log): ImportGuard {
+export function createImportGuard(maxBlockedMs: number, log: Log): ImportGuard {
   const shared = new SharedArrayBuffer(8)
   const state = new Int32Array(shared)
   let stop: (() => void) | undefined
   const { Worker } = process.getBuiltinModule('node:worker_threads')
   const worker = new Worker(WATCHER, {
     eval: true,
-    workerData: { state: shared, maxBusyMs: MAX_BUSY_MS, maxStillMs },
+    workerData: { state: shared, maxBusyMs: MAX_BUSY_MS, maxBlockedMs },
     // The thread must not inherit arguments of this process.
     execArgv: [],
     env: {},
@@ -77,16 +77,16 @@ export function createImportGuard(maxStillMs: number, log: Log): ImportGuard {
   worker.on('error', (error) =>
     log.warn('cannot watch imports: a file that blocks the event loop is not stopped', { error: messageOf(error) }),
   )
-  const beat = setInterval(() => Atomics.add(state, BEATS, 1), BEAT_MS)
-  beat.unref()
+  const heartbeat = setInterval(() => Atomics.add(state, BEATS, 1), BEAT_MS)
+  heartbeat.unref()
   return {
-    async watch(work, late) {
+    async watch(work, createError) {
       Atomics.store(state, WATCHING, 1)
       try {
         return await Promise.race([
           work(),
           new Promise<never>((_resolve, reject) => {
-            stop = () => reject(late())
+            stop = () => reject(createError())
           }),
         ])
       } finally {
@@ -95,7 +95,7 @@ export function createImportGuard(maxStillMs: number, log: Log): ImportGuard {
       }
     },
     close() {
-      clearInterval(beat)
+      clearInterval(heartbeat)
       void worker.terminate()
     },
   }

@@ -34,30 +34,30 @@ async function strip(source, file) {
   }
 }
 
-const search = (url) => /^file:[^?#]*(\\?v=([^.&#]*)\\.[0-9]+)$/.exec(url ?? '')
+const parseVersion = (url) => /^file:[^?#]*(\\?v=([^.&#]*)\\.[0-9]+)$/.exec(url ?? '')
 const isMissing = (error) => error?.code === 'ERR_MODULE_NOT_FOUND'
 
 export async function resolve(specifier, context, next) {
-  const [, version, tag] = search(context.parentURL) ?? []
-  const fresh = tag === settings.tag
-  if (!fresh && !context.parentURL?.startsWith(settings.root)) return next(specifier, context)
+  const [, version, tag] = parseVersion(context.parentURL) ?? []
+  const isFresh = tag === settings.tag
+  if (!isFresh && !context.parentURL?.startsWith(settings.root)) return next(specifier, context)
   if (settings.hosts[specifier]) return { url: settings.hosts[specifier], shortCircuit: true }
   if (specifier === 'pegboard') return next(specifier, { ...context, parentURL: settings.home })
-  if (fresh && /^\\.{1,2}\\//.test(specifier)) {
-    const found = await relative(specifier, context, next)
-    return found.url.includes('/node_modules/') ? found : { ...found, url: found.url.replace(/[?#].*$/, '') + version }
+  if (isFresh && /^\\.{1,2}\\//.test(specifier)) {
+    const resolved = await resolveRelative(specifier, context, next)
+    return resolved.url.includes('/node_modules/') ? resolved : { ...resolved, url: resolved.url.replace(/[?#].*$/, '') + version }
   }
   try {
     return await next(specifier, context)
   } catch (error) {
-    // A folder's own zod wins; a folder without one gets ours.
+    // The folder has no zod of its own.
     if (!isMissing(error) || !/^zod(\\/|$)/.test(specifier)) throw error
     return next(specifier, { ...context, parentURL: settings.home })
   }
 }
 
-// TypeScript habit: './x.js' may mean './x.ts'.
-async function relative(specifier, context, next) {
+// TypeScript sources import './x.ts' as './x.js'.
+async function resolveRelative(specifier, context, next) {
   try {
     return await next(specifier, context)
   } catch (error) {

@@ -34,14 +34,15 @@ export interface LoadProblem {
 
 export interface ModuleFiles {
   /**
-   * Imports new files and those that `pick` selects, one after the other, from `among`; forgets removed ones. A failure
+   * Of the files that `isIncluded` selects, imports new ones and those that `shouldReload` selects, one after the other.
+   * Forgets removed files. A failure
    * keeps the earlier record.
-   * @param watched stop code that blocks the event loop; not needed for files that were loaded before unchanged
+   * @param guarded stops code that blocks the event loop. Not needed if all files are as in an earlier load
    */
   refresh(
-    pick: (entry: ModuleEntry) => boolean,
-    among: ((entry: ModuleEntry) => boolean) | undefined,
-    watched: boolean,
+    shouldReload: (entry: ModuleEntry) => boolean,
+    isIncluded: ((entry: ModuleEntry) => boolean) | undefined,
+    guarded: boolean,
   ): Promise<void>
   /** The import took too long. It is not repeated until the file changes. */
   isStuck(entry: ModuleEntry): boolean
@@ -51,7 +52,7 @@ export interface ModuleFiles {
   /** Files whose first import is running or pending. */
   readonly pending: readonly string[]
   /** True if files could not be opened because too many were open. `refresh` tries those again. */
-  readonly waiting: boolean
+  readonly hasUnopened: boolean
   problems(): readonly LoadProblem[]
   /** Exports of helpers, by file name without `_` and extension. */
   readonly shared: Readonly<Record<string, unknown>>
@@ -66,12 +67,11 @@ export interface ModuleFilesOptions {
   readonly log: Log
   readonly beforeDropIns?: () => void
   /** Whether to import a file, by the module id that its name suggests. */
-  readonly wanted: (id: string) => boolean
+  readonly isWanted: (id: string) => boolean
   /** Whether to import a bundled module that is off without options; default all. */
   readonly isOn?: ((id: string) => boolean) | undefined
 }
 
-/** Finds module files and imports them. */
 export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
   let entries: ModuleEntry[] = []
   const records = new Map<string, FileRecord>()
@@ -83,35 +83,37 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
   const scope = createScriptScope()
   let pending: readonly ModuleEntry[] = []
   let guard: ImportGuard | undefined
-  let watching = true
+  let isGuarded = true
 
-  async function find(): Promise<ModuleEntry[]> {
-    const found: ModuleEntry[] = []
+  async function findEntries(): Promise<ModuleEntry[]> {
+    const discovered: ModuleEntry[] = []
     for (const dir of options.bundledDirs) {
-      const off = await switchedOffIn(dir)
+      const switchedOff = await readSwitchedOff(dir)
       for (const entry of await discoverModules(dir, true))
-        found.push(options.isOn?.(entry.stem) === false ? { ...entry, switchedOff: off[entry.stem] } : entry)
+        discovered.push(
+          options.isOn?.(entry.stem) === false ? { ...entry, switchedOff: switchedOff[entry.stem] } : entry,
+        )
     }
-    if (options.modulesDir !== undefined) found.push(...(await discoverModules(options.modulesDir, false)))
-    return found
+    if (options.modulesDir !== undefined) discovered.push(...(await discoverModules(options.modulesDir, false)))
+    return discovered
   }
 
   /** Written by the build; missing when Pegboard runs from source, where every module is imported. */
-  async function switchedOffIn(dir: string): Promise<Readonly<Record<string, SwitchedOffRecord>>> {
+  async function readSwitchedOff(dir: string): Promise<Readonly<Record<string, SwitchedOffRecord>>> {
     const text = await readFile(join(dir, 'switched-off.json'), 'utf8').catch(() => '{}')
     return JSON.parse(text) as Readonly<Record<string, SwitchedOffRecord>>
   }
 
-  async function read(entry: ModuleEntry): Promise<void> {
+  async function loadEntry(entry: ModuleEntry): Promise<void> {
     if (!entry.bundled) {
       assertRegularFile(entry.file)
-      const others = replacedByOthers(entry.file)
-      if (others !== undefined)
-        throw new PegboardError('E_MODULE_LOAD', `it is not safe to run: ${others}.`, {
+      const reason = replacedByOthers(entry.file)
+      if (reason !== undefined)
+        throw new PegboardError('E_MODULE_LOAD', `it is not safe to run: ${reason}.`, {
           hint: 'To run it anyway, add --insecure-permissions.',
         })
     }
-    const { value, registered } = await collectRegistrations(() => readEntry(entry))
+    const { value, registered } = await collectRegistrations(() => runEntry(entry))
     if (entry.helper) {
       helpers.add(entry.file)
       shared[entry.stem.replace(/^_+/, '')] = getExports(value)
@@ -119,16 +121,16 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
   }
 
   /** Declarations of a plain script are visible in all later files. */
-  async function readEntry(entry: ModuleEntry): Promise<ModuleNamespace> {
+  async function runEntry(entry: ModuleEntry): Promise<ModuleNamespace> {
     const source = entry.helper && !entry.bundled ? await readFile(entry.file, 'utf8').catch(() => '') : ''
     if (source === '' || !isScript(entry.file, source)) return await importEntry(entry)
-    guard ??= watching ? createImportGuard(options.importTimeoutMs, options.log) : undefined
+    guard ??= isGuarded ? createImportGuard(options.importTimeoutMs, options.log) : undefined
     const run = async (): Promise<ModuleNamespace> => runScript(entry.file, source)
-    const late = (): PegboardError => {
+    const createError = (): PegboardError => {
       stuck.add(entry.file)
       return new PegboardError('E_MODULE_LOAD', 'its code blocked the event loop for too long and was stopped.')
     }
-    const declared = guard ? await guard.watch(run, late) : await run()
+    const declared = guard ? await guard.watch(run, createError) : await run()
     for (const name of scope.share(entry.file, declared))
       options.log.warn('a global name of a script is not shared, because the runtime has it already', {
         file: entry.file,
@@ -140,12 +142,12 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
   async function importEntry(entry: ModuleEntry): Promise<ModuleNamespace> {
     if (entry.switchedOff) return { default: switchedOffModule(entry.switchedOff) }
     // Bundled files need no hook and no second copy, and a bundler or a test runner may load them in its own way.
-    if (entry.bundled) return inTime(entry, importUrl(pathToFileURL(entry.file).href) as Promise<ModuleNamespace>)
+    if (entry.bundled) return limitTime(entry, importUrl(pathToFileURL(entry.file).href) as Promise<ModuleNamespace>)
     options.beforeDropIns?.()
-    if (!watching) return inTime(entry, options.importer.load(entry.file))
+    if (!isGuarded) return limitTime(entry, options.importer.load(entry.file))
     guard ??= createImportGuard(options.importTimeoutMs, options.log)
     return guard.watch(
-      () => inTime(entry, options.importer.load(entry.file)),
+      () => limitTime(entry, options.importer.load(entry.file)),
       () => {
         stuck.add(entry.file)
         return new PegboardError(
@@ -156,7 +158,7 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
     )
   }
 
-  function inTime(entry: ModuleEntry, work: Promise<ModuleNamespace>): Promise<ModuleNamespace> {
+  function limitTime(entry: ModuleEntry, work: Promise<ModuleNamespace>): Promise<ModuleNamespace> {
     const { importTimeoutMs } = options
     return withTimeout(work, importTimeoutMs, options.clock, () => {
       stuck.add(entry.file)
@@ -184,10 +186,10 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
     get anyStuck() {
       return stuck.size > 0
     },
-    async refresh(pick, among = () => true, watched) {
-      watching = watched
+    async refresh(shouldReload, isIncluded = () => true, guarded) {
+      isGuarded = guarded
       const before = entries
-      entries = (await find()).filter((entry) => entry.helper || options.wanted(idFrom(entry.stem)))
+      entries = (await findEntries()).filter((entry) => entry.helper || options.isWanted(suggestId(entry.stem)))
       const present = new Set(entries.map((entry) => entry.file))
       for (const entry of before) if (!present.has(entry.file)) forget(entry)
       options.importer.renew()
@@ -198,11 +200,11 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
       }
       pending = entries.filter((entry) => !isKnown(entry))
       try {
-        for (const entry of entries.filter(among)) {
-          if (isKnown(entry) && !unopened.delete(entry.file) && (entry.bundled || !pick(entry))) continue
+        for (const entry of entries.filter(isIncluded)) {
+          if (isKnown(entry) && !unopened.delete(entry.file) && (entry.bundled || !shouldReload(entry))) continue
           try {
             stuck.delete(entry.file)
-            await read(entry)
+            await loadEntry(entry)
             problems.delete(entry.file)
           } catch (error) {
             if (isResourceExhausted(error)) unopened.add(entry.file)
@@ -218,7 +220,7 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
     get pending() {
       return pending.map(fileName)
     },
-    get waiting() {
+    get hasUnopened() {
       return unopened.size > 0
     },
     records: () => entries.flatMap((entry) => records.get(entry.file) ?? []),
@@ -244,7 +246,7 @@ async function problemOf(error: unknown, entry: ModuleEntry): Promise<LoadProble
 }
 
 /** The id that a file name suggests. Files whose name suggests none are imported and then rejected with a reason. */
-function idFrom(stem: string): string {
+function suggestId(stem: string): string {
   try {
     return moduleIdOf(stem)
   } catch (error) {

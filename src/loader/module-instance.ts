@@ -13,7 +13,7 @@ import { describeSettingError } from '../core/setting-error.ts'
 import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { adaptTool } from './adapt-module-tool.ts'
-import { moduleTools } from './module-shapes.ts'
+import { toolsOfModule } from './module-shapes.ts'
 import type { ModuleOwner } from './settle-owners.ts'
 import { fillTemplates, type TemplateVars } from './templates.ts'
 import { withTimeout } from './with-timeout.ts'
@@ -52,28 +52,28 @@ export interface InstanceOptions {
 export async function startInstance(owner: ModuleOwner, options: InstanceOptions): Promise<ModuleInstance> {
   const { id, module } = owner
   const { clock, log, startTimeoutMs, starts } = options
-  const counted = (by: 1 | -1): number => {
+  const countStarts = (change: 1 | -1): number => {
     if (!module) return 0
-    const now = (starts.get(module) ?? 0) + by
-    starts.set(module, now)
-    return now
+    const count = (starts.get(module) ?? 0) + change
+    starts.set(module, count)
+    return count
   }
   const isBundled = owner.records[0]?.entry.bundled === true
   const config = parseConfig(owner, options.config, options)
-  const forProfile = new WeakMap<Profile, unknown>()
+  const configByProfile = new WeakMap<Profile, unknown>()
   const configFor = (profile: Profile): unknown => {
     const changes = profile.config[id]
     if (changes === undefined || Object.keys(changes).length === 0) return config
-    return getOrInsert(forProfile, profile, () =>
+    return getOrInsert(configByProfile, profile, () =>
       parseConfig(owner, { ...(options.config as object), ...changes }, options, `profiles.${profile.id}.`),
     )
   }
-  const running = createRunning(clock)
+  const calls = createCallCounter(clock)
   const { servicesFor } = options
-  const binding = { module: id, config, configFor, log, track: running.track, ...(servicesFor && { servicesFor }) }
-  const renamed = lastNames(module?.renamed ?? {})
+  const binding = { module: id, config, configFor, log, track: calls.track, ...(servicesFor && { servicesFor }) }
+  const finalNames = finalNamesOf(module?.renamed ?? {})
   const tools = module
-    ? moduleTools(module).map((source) =>
+    ? toolsOfModule(module).map((source) =>
         adaptTool(source, {
           ...binding,
           isBundled,
@@ -82,14 +82,14 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
           ...(module.enabled && {
             enabled: (profile: Profile) => module.enabled?.({ config: configFor(profile), profile }) ?? true,
           }),
-          aliases: renamed.filter(([, now]) => now === source.action).map(([old]) => old),
+          aliases: finalNames.filter(([, current]) => current === source.action).map(([old]) => old),
         }),
       )
-    : owner.slots.map(({ source, aliases }) => adaptTool(source, { ...binding, aliases, tripwire: 'throw' }))
+    : owner.toolEntries.map(({ source, aliases }) => adaptTool(source, { ...binding, aliases, tripwire: 'throw' }))
 
   const abort = new AbortController()
   if (module?.start) {
-    const late = (): Error => new Error(`it took longer than ${startTimeoutMs} ms`)
+    const createTimeoutError = (): Error => new Error(`it took longer than ${startTimeoutMs} ms`)
     try {
       const started = Promise.resolve(
         module.start({
@@ -102,14 +102,14 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
           changed: options.changed,
         }),
       )
-      await withTimeout(started, startTimeoutMs, clock, late)
+      await withTimeout(started, startTimeoutMs, clock, createTimeoutError)
     } catch (error) {
       abort.abort()
       throw new PegboardError('E_MODULE_LOAD', `${id} did not start: ${messageOf(error)}.`, { cause: error })
     }
   }
-  counted(1)
-  let over = false
+  countStarts(1)
+  let isStopped = false
   const setup: SetupStep[] = []
   return {
     id,
@@ -119,7 +119,7 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
           summary: module.description,
           about: module.description,
           ...(module.synonyms === undefined ? {} : { synonyms: module.synonyms }),
-          ...(module.resources === undefined ? {} : { toolResources: readingsOf(id, module.resources) }),
+          ...(module.resources === undefined ? {} : { toolResources: toolResourcesOf(id, module.resources) }),
           ...(module.promptSection && {
             promptSection: (caller, nameOf, profile) =>
               module.promptSection?.({
@@ -145,12 +145,12 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
       : { summary: summaryOf(tools) },
     tools,
     async stop(drainMs) {
-      await running.drained(drainMs)
+      await calls.waitUntilIdle(drainMs)
       abort.abort()
-      if (over) return
-      over = true
+      if (isStopped) return
+      isStopped = true
       // A later start uses the same resources, so only the last one calls `stop`.
-      if (counted(-1) > 0) return
+      if (countStarts(-1) > 0) return
       try {
         if (module?.stop)
           await withTimeout(
@@ -166,7 +166,7 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
   }
 }
 
-const readingsOf = (id: string, resources: NonNullable<ToolModule['resources']>): readonly ToolResource[] =>
+const toolResourcesOf = (id: string, resources: NonNullable<ToolModule['resources']>): readonly ToolResource[] =>
   Object.entries(resources).map(
     ([uri, { tool, input = {}, mimeType = 'application/json', name, title, description }]) => ({
       uri,
@@ -178,12 +178,12 @@ const readingsOf = (id: string, resources: NonNullable<ToolModule['resources']>)
   )
 
 /** Maps each old name to the final one. Names that were renamed in a circle are dropped. */
-function lastNames(renamed: Readonly<Record<string, string>>): ReadonlyArray<readonly [string, string]> {
+function finalNamesOf(renamed: Readonly<Record<string, string>>): ReadonlyArray<readonly [string, string]> {
   return Object.keys(renamed).map((old) => {
-    let now = old
-    for (let steps = 0; Object.hasOwn(renamed, now) && steps <= Object.keys(renamed).length; steps++)
-      now = renamed[now] as string
-    return [old, now]
+    let name = old
+    for (let steps = 0; Object.hasOwn(renamed, name) && steps <= Object.keys(renamed).length; steps++)
+      name = renamed[name] as string
+    return [old, name]
   })
 }
 
@@ -197,60 +197,60 @@ function parseConfig(
   where = '',
 ): unknown {
   const place = `${where}modules.${id}.config`
-  const bad = (path: string, message: string): PegboardError =>
+  const createError = (path: string, message: string): PegboardError =>
     new PegboardError('E_MODULE_CONFIG', `${place}${path && `.${path}`}: ${message}`)
-  const fill = (value: unknown, done?: unknown): unknown => {
+  const fill = (value: unknown, alreadyFilled?: unknown): unknown => {
     try {
-      return fillTemplates(value, vars, done)
+      return fillTemplates(value, vars, alreadyFilled)
     } catch (error) {
-      throw bad('', messageOf(error))
+      throw createError('', messageOf(error))
     }
   }
-  const given = fill(config ?? {})
-  if (!module?.config) return given
+  const filled = fill(config ?? {})
+  if (!module?.config) return filled
   const schema = toSchema(module.config, describeSettingError)
-  const parsed = schema.parse(given)
-  const getKeys = once(() => knownKeys(schema.json))
-  if (!records[0]?.entry.bundled) getKeys()
+  const parsed = schema.parse(filled)
+  const getKnownKeys = once(() => knownKeysOf(schema.json))
+  if (!records[0]?.entry.bundled) getKnownKeys()
   if (!parsed.ok) {
     const [{ path, message } = { path: '', message: 'does not fit' }] = parsed.issues
     const [, unknown] = /^unknown key "([^"]+)"$/.exec(message) ?? []
-    const [near] = unknown === undefined || path !== '' ? [] : findNearest(unknown, getKeys() ?? [], 3, 1)
-    throw bad(path, near ? `${message}; did you mean "${near}"?` : message)
+    const [near] = unknown === undefined || path !== '' ? [] : findNearest(unknown, getKnownKeys() ?? [], 3, 1)
+    throw createError(path, near ? `${message}; did you mean "${near}"?` : message)
   }
-  for (const key of isRecord(given) ? Object.keys(given) : []) {
-    const keys = getKeys()
+  for (const key of isRecord(filled) ? Object.keys(filled) : []) {
+    const keys = getKnownKeys()
     if (!keys || keys.includes(key)) continue
     const [near] = findNearest(key, keys, 3, 1)
     log.warn('an unknown configuration key is ignored', { key: `${place}.${key}`, ...(near ? { nearest: near } : {}) })
   }
   // Fills templates again, because defaults such as "{{workspace}}" may contain some.
-  return fill(parsed.value, given)
+  return fill(parsed.value, filled)
 }
 
 /** The keys of a closed configuration; undefined if it accepts any. */
-const knownKeys = (json: Readonly<Record<string, unknown>>): string[] | undefined =>
+const knownKeysOf = (json: Readonly<Record<string, unknown>>): string[] | undefined =>
   isRecord(json['properties']) && !json['additionalProperties'] ? Object.keys(json['properties']) : undefined
 
 /** Counts running calls. */
-function createRunning(clock: Clock) {
+function createCallCounter(clock: Clock) {
   let count = 0
-  let waiting: (() => void) | undefined
+  let onIdle: (() => void) | undefined
   return {
     async track<T>(work: () => Promise<T>): Promise<T> {
       count++
       try {
         return await work()
       } finally {
-        if (--count === 0) waiting?.()
+        if (--count === 0) onIdle?.()
       }
     },
-    drained: (ms: number): Promise<void> =>
+    waitUntilIdle: (ms: number): Promise<void> =>
       count === 0 || ms === 0
         ? Promise.resolve()
         : new Promise((resolve) => {
             const cancel = clock.after(ms, resolve)
-            waiting = () => {
+            onIdle = () => {
               cancel()
               resolve()
             }

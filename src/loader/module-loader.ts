@@ -23,14 +23,14 @@ interface RunningModule {
   readonly owner: ModuleOwner
   readonly inputs: readonly unknown[]
   /** Its id in the catalog. */
-  readonly shown: string
+  readonly shownId: string
   degraded?: string
 }
 
 interface FailedModule {
   readonly inputs: readonly unknown[]
   readonly problem: LoadProblem
-  readonly full?: boolean
+  readonly outOfResources?: boolean
 }
 
 /** Maximum time that a replaced module may finish its running calls. */
@@ -56,76 +56,81 @@ export function createLoader(options: LoaderOptions): Loader {
     importTimeoutMs: options.importTimeoutMs ?? 10_000,
     clock,
     log,
-    wanted: isWanted,
+    isWanted,
     isOn: options.isOn,
     ...(options.beforeDropIns ? { beforeDropIns: options.beforeDropIns } : {}),
   })
-  const shownAs = ({ id, records }: ModuleOwner): string =>
+  const shownIdOf = ({ id, records }: ModuleOwner): string =>
     records[0]?.entry.bundled && options.isTaken?.(id) ? `${OWN_PREFIX}${id}` : id
   const running = new Map<string, RunningModule>()
   /**
    * Owners that failed to start or to publish, by id. They are tried again when one of their inputs changes, or if a
    * file could not be opened.
    */
-  const broken = new Map<string, FailedModule>()
+  const failures = new Map<string, FailedModule>()
   const starts = new WeakMap<ToolModule, number>()
-  const leaving = new Set<Promise<void>>()
-  const watches = new Set<() => void>()
+  const stopping = new Set<Promise<void>>()
+  const stopFunctions = new Set<() => void>()
   const loggedKeys = new Set<string>()
   let refused: readonly LoadProblem[] = []
-  let seen: Fingerprint = new Map()
-  let last: Promise<unknown> = Promise.resolve()
-  /** Loads that have not published their result. */
-  let settling = 0
+  let lastFingerprint: Fingerprint = new Map()
+  let lastLoad: Promise<unknown> = Promise.resolve()
+  /** Running and queued loads. */
+  let pendingLoads = 0
 
   /** Loads run one after the other, because each file gets the shared globals while it runs. */
-  function queue<T>(work: () => Promise<T>): Promise<T> {
-    settling++
-    const next = last.then(work, work).finally(() => settling--)
-    last = next.catch(() => undefined)
-    return next
+  function enqueue<T>(work: () => Promise<T>): Promise<T> {
+    pendingLoads++
+    const load = lastLoad.then(work, work).finally(() => pendingLoads--)
+    lastLoad = load.catch(() => undefined)
+    return load
   }
 
   async function loadAll(
-    pick: (entry: ModuleEntry) => boolean,
-    among?: (entry: ModuleEntry) => boolean,
+    shouldReload: (entry: ModuleEntry) => boolean,
+    isIncluded?: (entry: ModuleEntry) => boolean,
   ): Promise<Report> {
     const before = new Map([...running].map(([id, { instance }]) => [id, instance]))
-    const now = modulesDir === undefined ? seen : await readFingerprint(modulesDir)
-    const digest = hash('sha256', JSON.stringify([...now]))
+    const fingerprint = modulesDir === undefined ? lastFingerprint : await readFingerprint(modulesDir)
+    const digest = hash('sha256', JSON.stringify([...fingerprint]))
     const isKnown = options.loadedBefore?.get() === digest
-    await files.refresh(pick, among, !isKnown)
-    if (now.size > 0 && !isKnown && !files.anyStuck && files.pending.length === 0) options.loadedBefore?.set(digest)
+    await files.refresh(shouldReload, isIncluded, !isKnown)
+    if (fingerprint.size > 0 && !isKnown && !files.anyStuck && files.pending.length === 0)
+      options.loadedBefore?.set(digest)
     // Reported after the load, because a file that could not be read may still be found.
-    seen = now
+    lastFingerprint = fingerprint
     const records = files.records().filter((record) => isWanted(record.loaded.id))
     const settled = settleOwners(records, (id) => settings[id]?.override === true)
     refused = settled.refused
     for (const warning of settled.warnings) logOnce(warning, () => log.warn(warning))
 
-    const fresh = await startChanged(settled.owners)
-    const published = fresh.filter(({ owner, instance, inputs }) => publish(owner, instance, inputs))
+    const started = await startChanged(settled.owners)
+    const published = started.filter(({ owner, instance, inputs }) => publish(owner, instance, inputs))
     for (const id of [...running.keys()].reverse()) if (!settled.owners.some((owner) => owner.id === id)) remove(id)
-    for (const id of broken.keys()) if (!settled.owners.some((owner) => owner.id === id)) broken.delete(id)
+    for (const id of failures.keys()) if (!settled.owners.some((owner) => owner.id === id)) failures.delete(id)
     for (const { owner } of published) await setUp(owner.id)
     // A missing module is reported only after all files were read.
-    if (!among) logProblems()
-    return report(before)
+    if (!isIncluded) logProblems()
+    return createReport(before)
   }
 
   /** Starts outdated owners in parallel. Returns those that started, in order. */
   async function startChanged(owners: readonly ModuleOwner[]) {
-    const started = owners.map(async (owner) => {
+    const attempts = owners.map(async (owner) => {
       const setting = settings[owner.id]
       const inputs = [
         ...owner.records,
-        ...owner.slots.map((slot) => slot.source),
+        ...owner.toolEntries.map(({ source }) => source),
         JSON.stringify([setting?.config, setting?.setup]),
-        shownAs(owner),
+        shownIdOf(owner),
       ]
-      const before = broken.get(owner.id)
-      if (same(running.get(owner.id)?.inputs, inputs) || (same(before?.inputs, inputs) && !before?.full)) return []
-      broken.delete(owner.id)
+      const failure = failures.get(owner.id)
+      if (
+        isSame(running.get(owner.id)?.inputs, inputs) ||
+        (isSame(failure?.inputs, inputs) && !failure?.outOfResources)
+      )
+        return []
+      failures.delete(owner.id)
       try {
         const instance = await startInstance(owner, {
           config: setting?.config,
@@ -139,46 +144,46 @@ export function createLoader(options: LoaderOptions): Loader {
         })
         return [{ owner, instance, inputs }]
       } catch (error) {
-        broken.set(owner.id, { inputs, problem: problemOf(owner, error), full: isResourceExhausted(error) })
+        failures.set(owner.id, { inputs, problem: problemOf(owner, error), outOfResources: isResourceExhausted(error) })
         return []
       }
     })
-    return (await Promise.all(started)).flat()
+    return (await Promise.all(attempts)).flat()
   }
 
   function publish(owner: ModuleOwner, instance: ModuleInstance, inputs: readonly unknown[]): boolean {
-    const old = running.get(owner.id)
-    const id = shownAs(owner)
+    const previous = running.get(owner.id)
+    const id = shownIdOf(owner)
     try {
       const { tools, ...info } = renameModule(instance, id)
       catalog.set({ id, ...info, origin: 'module', state: 'ready' }, { tools })
     } catch (error) {
-      broken.set(owner.id, { inputs, problem: problemOf(owner, error) })
+      failures.set(owner.id, { inputs, problem: problemOf(owner, error) })
       stopInBackground(instance, 0)
       return false
     }
-    running.set(owner.id, { instance, owner, inputs, shown: id })
-    if (old && old.shown !== id) catalog.delete(old.shown)
-    if (old) stopInBackground(old.instance, DRAIN_MS)
+    running.set(owner.id, { instance, owner, inputs, shownId: id })
+    if (previous && previous.shownId !== id) catalog.delete(previous.shownId)
+    if (previous) stopInBackground(previous.instance, DRAIN_MS)
     return true
   }
 
   function remove(id: string): void {
-    const old = running.get(id)
+    const previous = running.get(id)
     running.delete(id)
-    catalog.delete(old?.shown ?? id)
-    if (old) stopInBackground(old.instance, DRAIN_MS)
+    catalog.delete(previous?.shownId ?? id)
+    if (previous) stopInBackground(previous.instance, DRAIN_MS)
   }
 
   function stopInBackground(instance: ModuleInstance, ms: number): void {
-    const gone = instance.stop(ms).finally(() => leaving.delete(gone))
-    leaving.add(gone)
+    const stopped = instance.stop(ms).finally(() => stopping.delete(stopped))
+    stopping.add(stopped)
   }
 
   async function setUp(id: string): Promise<void> {
     const owner = running.get(id)
     for (const { action, params } of settings[id]?.setup ?? []) {
-      const tool = `${owner?.shown ?? id}.${action.startsWith(`${id}.`) ? action.slice(id.length + 1) : action}`
+      const tool = `${owner?.shownId ?? id}.${action.startsWith(`${id}.`) ? action.slice(id.length + 1) : action}`
       try {
         const result = await options.runStep(tool, fillTemplates(params ?? {}, vars))
         owner?.instance.setup.push({
@@ -189,22 +194,22 @@ export function createLoader(options: LoaderOptions): Loader {
         const reason = `the set-up step ${tool} failed: ${messageOf(error)}`
         log.warn('a set-up step failed', { module: id, step: tool, error: messageOf(error) })
         if (owner && owner.degraded === undefined) owner.degraded = reason
-        catalog.describe(owner?.shown ?? id, { state: 'degraded', reason: owner?.degraded ?? reason })
+        catalog.describe(owner?.shownId ?? id, { state: 'degraded', reason: owner?.degraded ?? reason })
       }
     }
   }
 
-  const failed = (): LoadProblem[] => [
+  const allProblems = (): LoadProblem[] => [
     ...files.problems(),
     ...refused,
-    ...[...broken.values()].map(({ problem }) => problem),
+    ...[...failures.values()].map(({ problem }) => problem),
   ]
 
   function logProblems(): void {
-    const now = failed()
+    const problems = allProblems()
     for (const key of [...loggedKeys])
-      if (key.startsWith('!') && !now.some(({ error }) => key === `!${error}`)) loggedKeys.delete(key)
-    for (const { file, error, code } of now)
+      if (key.startsWith('!') && !problems.some(({ error }) => key === `!${error}`)) loggedKeys.delete(key)
+    for (const { file, error, code } of problems)
       logOnce(`!${error}`, () => log.warn(`a module was not loaded: ${error}`, { file, code }))
     const knownIds = [...running.keys(), ...files.records().map((record) => record.loaded.id)]
     for (const id of Object.keys(settings)) {
@@ -212,7 +217,7 @@ export function createLoader(options: LoaderOptions): Loader {
         knownIds.includes(id) ||
         settings[id]?.enabled === false ||
         id.startsWith('mcp_') ||
-        now.some(({ file }) => file.includes(id))
+        problems.some(({ file }) => file.includes(id))
       )
         continue
       const [near] = findNearest(id, knownIds, 3, 1)
@@ -222,17 +227,17 @@ export function createLoader(options: LoaderOptions): Loader {
     }
   }
 
-  function logOnce(key: string, say: () => void): void {
+  function logOnce(key: string, write: () => void): void {
     if (loggedKeys.has(key)) return
     loggedKeys.add(key)
-    say()
+    write()
   }
 
-  function report(before: ReadonlyMap<string, ModuleInstance>): Report {
+  function createReport(before: ReadonlyMap<string, ModuleInstance>): Report {
     const ids = [...running.keys()]
     return {
       loaded: ids,
-      failed: failed(),
+      failed: allProblems(),
       added: ids.filter((id) => !before.has(id)),
       removed: [...before.keys()].filter((id) => !running.has(id)),
       changed: ids.filter((id) => before.has(id) && before.get(id) !== running.get(id)?.instance),
@@ -240,49 +245,52 @@ export function createLoader(options: LoaderOptions): Loader {
   }
 
   /** True if some files could not be opened because too many were open. No event reports when that ends. */
-  const isWaiting = (): boolean => files.waiting || [...broken.values()].some(({ full }) => full)
+  const hasUnopenedFiles = (): boolean =>
+    files.hasUnopened || [...failures.values()].some(({ outOfResources }) => outOfResources)
 
   /**
    * After an event, reloads only what changed. A change that belongs to no single module (a helper, a library) reloads
    * all of them.
    */
-  async function follow(): Promise<void> {
+  async function reloadChanged(): Promise<void> {
     if (modulesDir === undefined) return
-    const now = await readFingerprint(modulesDir)
-    const changed = changedPaths(seen, now)
-    if (changed.size === 0 && !isWaiting()) return
+    const fingerprint = await readFingerprint(modulesDir)
+    const changed = changedPaths(lastFingerprint, fingerprint)
+    if (changed.size === 0 && !hasUnopenedFiles()) return
     const owns = (entry: ModuleEntry, path: string): boolean =>
       entry.file === path || (entry.folder !== undefined && path.startsWith(entry.folder + sep))
     const isShared = (path: string): boolean => {
-      const [top = '', ...below] = path.slice(modulesDir.length + 1).split(sep)
-      const isModule = [...now.keys()].some((other) => INDEX.test(other) && dirname(other) === join(modulesDir, top))
-      return top.startsWith('_') || (below.length > 0 && !isModule)
+      const [top = '', ...subPath] = path.slice(modulesDir.length + 1).split(sep)
+      const isModule = [...fingerprint.keys()].some(
+        (other) => INDEX.test(other) && dirname(other) === join(modulesDir, top),
+      )
+      return top.startsWith('_') || (subPath.length > 0 && !isModule)
     }
-    const everything = [...changed].some(isShared)
-    const done = await loadAll(
-      (entry) => (everything && !files.isStuck(entry)) || [...changed].some((path) => owns(entry, path)),
+    const reloadsAll = [...changed].some(isShared)
+    const report = await loadAll(
+      (entry) => (reloadsAll && !files.isStuck(entry)) || [...changed].some((path) => owns(entry, path)),
     )
     for (const { entry, loaded } of files.records())
       if (running.has(loaded.id) && [...changed].some((path) => owns(entry, path)))
         log.info(`${relative(modulesDir, entry.file)} loaded`)
     log.info('modules were reloaded', {
-      added: done.added,
-      changed: done.changed,
-      removed: done.removed,
-      failed: done.failed.length,
+      added: report.added,
+      changed: report.changed,
+      removed: report.removed,
+      failed: report.failed.length,
     })
-    if (isWaiting()) throw new PegboardError('E_OVERLOADED', 'Not all files could be opened: too many are open.')
+    if (hasUnopenedFiles()) throw new PegboardError('E_OVERLOADED', 'Not all files could be opened: too many are open.')
   }
 
   return {
     shared: files.shared,
     dropIns: modulesDir === undefined ? [] : [modulesDir],
     get pending() {
-      return settling ? files.pending : []
+      return pendingLoads ? files.pending : []
     },
     // Bundled modules are published before drop-ins are imported, because a drop-in may hang.
     start: () =>
-      queue(async () => {
+      enqueue(async () => {
         if (modulesDir !== undefined)
           await loadAll(
             () => true,
@@ -291,13 +299,13 @@ export function createLoader(options: LoaderOptions): Loader {
         return await loadAll(() => false)
       }),
     reload(name) {
-      const named = (entry: ModuleEntry): boolean =>
+      const hasName = (entry: ModuleEntry): boolean =>
         [entry.file, entry.label, entry.stem].includes(name ?? '') ||
         files.records().some((record) => record.entry.file === entry.file && record.loaded.id === name)
-      return queue(() => loadAll((entry) => name === undefined || named(entry)))
+      return enqueue(() => loadAll((entry) => name === undefined || hasName(entry)))
     },
     configure(next) {
-      return queue(() => {
+      return enqueue(() => {
         settings = next
         return loadAll(() => false)
       })
@@ -305,15 +313,15 @@ export function createLoader(options: LoaderOptions): Loader {
     watch() {
       if (modulesDir === undefined) return () => undefined
       const onEvent = (): Promise<void> =>
-        queue(follow).catch((error: unknown) => {
+        enqueue(reloadChanged).catch((error: unknown) => {
           log.error('cannot reload modules', { error })
           throw error
         })
-      const end = watchFolder(modulesDir, onEvent, { clock, log })
-      watches.add(end)
+      const stopWatching = watchFolder(modulesDir, onEvent, { clock, log })
+      stopFunctions.add(stopWatching)
       return () => {
-        watches.delete(end)
-        end()
+        stopFunctions.delete(stopWatching)
+        stopWatching()
       }
     },
     status: () => ({
@@ -322,20 +330,20 @@ export function createLoader(options: LoaderOptions): Loader {
         file: owner.records.map((record: FileRecord) => fileName(record.entry)).join(', '),
         ...(degraded === undefined ? { state: 'ready' as const } : { state: 'degraded' as const, reason: degraded }),
       })),
-      failed: failed(),
+      failed: allProblems(),
     }),
     stop: () =>
-      queue(async () => {
-        for (const end of watches) end()
-        watches.clear()
+      enqueue(async () => {
+        for (const stopWatching of stopFunctions) stopWatching()
+        stopFunctions.clear()
         for (const { instance } of [...running.values()].reverse()) await instance.stop(0)
         running.clear()
-        await Promise.all(leaving)
+        await Promise.all(stopping)
       }),
   }
 }
 
-const same = (a: readonly unknown[] | undefined, b: readonly unknown[]): boolean =>
+const isSame = (a: readonly unknown[] | undefined, b: readonly unknown[]): boolean =>
   a !== undefined && a.length === b.length && a.every((item, index) => item === b[index])
 
 function problemOf(owner: ModuleOwner, error: unknown): LoadProblem {

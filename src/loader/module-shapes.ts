@@ -28,23 +28,23 @@ export async function collectRegistrations<T>(
 ): Promise<{ readonly value: T; readonly registered: Registration[] }> {
   const registered: Registration[] = []
   const register = (tool: unknown): void => {
-    registered.push(registration(tool))
+    registered.push(checkRegistration(tool))
   }
   const scope = globalThis as Record<string, unknown>
-  const before = GLOBALS.map((name) => [name, Object.getOwnPropertyDescriptor(scope, name)] as const)
+  const previous = GLOBALS.map((name) => [name, Object.getOwnPropertyDescriptor(scope, name)] as const)
   for (const name of GLOBALS)
     Object.defineProperty(scope, name, { value: register, configurable: true, writable: true })
   try {
     return { value: await load(), registered }
   } finally {
-    for (const [name, old] of before) {
+    for (const [name, old] of previous) {
       if (old) Object.defineProperty(scope, name, old)
       else delete scope[name]
     }
   }
 }
 
-function registration(tool: unknown): Registration {
+function checkRegistration(tool: unknown): Registration {
   const { name, execute, def } = asRecord(tool)
   if (typeof name !== 'string') throw createShapeError('registerTool({name, execute, def}) needs a name')
   if (typeof execute !== 'function') throw createShapeError(`registerTool("${name}") needs execute(args, env)`)
@@ -58,7 +58,7 @@ function registration(tool: unknown): Registration {
  * @throws PegboardError E_MODULE_SHAPE, E_NAME_INVALID
  */
 export function shapeOf(exports: ModuleNamespace, registered: readonly Registration[], stem: string): ModuleShape {
-  if (registered.length > 0) return { kind: 'tools', id: moduleIdOf(stem), tools: registered.map(scriptTool) }
+  if (registered.length > 0) return { kind: 'tools', id: moduleIdOf(stem), tools: registered.map(toolOfScript) }
   for (const candidate of [exports['default'], exports]) {
     if (!isRecord(candidate) && !Array.isArray(candidate)) continue
     const { tools } = candidate as Record<string, unknown>
@@ -70,7 +70,7 @@ export function shapeOf(exports: ModuleNamespace, registered: readonly Registrat
         : isTool(candidate)
           ? [candidate]
           : []
-    if (list.length > 0) return { kind: 'tools', id: moduleIdOf(stem), tools: list.map(fileTool) }
+    if (list.length > 0) return { kind: 'tools', id: moduleIdOf(stem), tools: list.map(toolOfFile) }
   }
   throw createShapeError(
     'exports neither a module (name, description, tools) nor a tool (name, description, parameters, run), and registers none',
@@ -88,7 +88,7 @@ export function moduleIdOf(stem: string): string {
 }
 
 /** The tools of a checked module. */
-export const moduleTools = (module: ToolModule): ToolSource[] =>
+export const toolsOfModule = (module: ToolModule): ToolSource[] =>
   Object.entries(module.tools).map(([action, def]) => ({
     action,
     def,
@@ -142,9 +142,10 @@ function checkModule(module: Record<string, unknown>): { readonly id: string; re
 const RESERVED_SCHEMES = /^(?:server|schema|sentfile|keptresult|notifications|stats|ui|file|https?):/
 const RESOURCE_KEYS = ['name', 'title', 'description', 'mimeType', 'tool', 'input']
 
-function checkResources(given: unknown, tools: Record<string, unknown>, name: string): void {
-  if (!isRecord(given)) throw createShapeError(`the resources of ${name} are not an object of resources by their URIs`)
-  for (const [uri, resource] of Object.entries(given)) {
+function checkResources(resources: unknown, tools: Record<string, unknown>, name: string): void {
+  if (!isRecord(resources))
+    throw createShapeError(`the resources of ${name} are not an object of resources by their URIs`)
+  for (const [uri, resource] of Object.entries(resources)) {
     const id = `the resource ${uri} of ${name}`
     if (!/^[a-z][a-z0-9+.-]*:\/\/[^\s{}]+$/.test(uri) || RESERVED_SCHEMES.test(uri))
       throw createShapeError(`${id} needs a URI with a scheme of its own, such as ${name}://all`)
@@ -199,8 +200,8 @@ function checkNeeds(tool: Record<string, unknown>, id: string): void {
 }
 
 /** A misspelled key (`inputs`, `alias`, `desciption`) would otherwise be ignored silently. */
-function rejectMisspelledKeys(given: Record<string, unknown>, knownKeys: readonly string[], place: string): void {
-  for (const key of Object.keys(given)) {
+function rejectMisspelledKeys(value: Record<string, unknown>, knownKeys: readonly string[], place: string): void {
+  for (const key of Object.keys(value)) {
     if (knownKeys.includes(key)) continue
     const [near] = findNearest(key, knownKeys, 2, 1)
     if (near) throw createShapeError(`${place} has "${key}"; did you mean "${near}"?`)
@@ -215,25 +216,25 @@ const isEffect = (value: unknown): value is ToolDef['effect'] =>
 const isTool = (value: unknown): boolean =>
   isRecord(value) && typeof value['name'] === 'string' && typeof value['run'] === 'function'
 
-function fileTool(given: unknown): ToolSource {
-  if (!isRecord(given)) throw createShapeError('a tool in the list is not an object')
-  const { name, run } = given
+function toolOfFile(value: unknown): ToolSource {
+  if (!isRecord(value)) throw createShapeError('a tool in the list is not an object')
+  const { name, run } = value
   if (typeof run !== 'function') throw createShapeError(`${String(name)} has no run function`)
-  const tool = given as { run(input: unknown, ctx?: unknown): unknown; context?: boolean }
+  const tool = value as { run(input: unknown, ctx?: unknown): unknown; context?: boolean }
   return {
-    action: toolName(name),
-    def: looseDef(given, name),
+    action: checkToolName(name),
+    def: createLooseDef(value, name),
     takesContext: () => wantsContext(tool),
     invoke: (input, ctx) => (wantsContext(tool) ? tool.run(input, flatContext(ctx)) : tool.run(input)),
   }
 }
 
-function scriptTool({ name, execute, def }: Registration): ToolSource {
+function toolOfScript({ name, execute, def }: Registration): ToolSource {
   const spec = isRecord(def['function']) ? def['function'] : def
   return {
-    action: toolName(name),
+    action: checkToolName(name),
     // Authors of this format rely on read-only contexts.
-    def: looseDef(
+    def: createLooseDef(
       isEffect(spec['effect']) || spec['readOnly'] !== undefined ? spec : { ...spec, readOnly: true },
       name,
     ),
@@ -253,23 +254,25 @@ function scriptTool({ name, execute, def }: Registration): ToolSource {
  * The simpler formats declare no effects, so their tools count as writing and open-world, like tools of a server
  * without annotations.
  */
-function looseDef(given: Record<string, unknown>, name: unknown): Omit<ToolDef, 'run'> {
-  const { description, parameters, effect } = given
+function createLooseDef(properties: Record<string, unknown>, name: unknown): Omit<ToolDef, 'run'> {
+  const { description, parameters, effect } = properties
   if (typeof description !== 'string' || description === '')
     throw createShapeError(`${String(name)} has no description`)
   if (parameters !== undefined && !isRecord(parameters))
     throw createShapeError(`the parameters of ${String(name)} are not a JSON Schema`)
-  checkNeeds(given, String(name))
-  const optional = [
+  checkNeeds(properties, String(name))
+  const optionalKeys = [
     ...['title', 'aliases', 'tags', 'examples', 'sideEffects', 'hidden', 'idempotent', 'available'],
     ...['needs', 'provides', 'intent'],
     ...['readOnly', 'writes', 'needsUserInput', 'opaque', 'volatile'],
   ]
   return {
-    ...Object.fromEntries(optional.filter((key) => given[key] !== undefined).map((key) => [key, given[key]])),
+    ...Object.fromEntries(
+      optionalKeys.filter((key) => properties[key] !== undefined).map((key) => [key, properties[key]]),
+    ),
     description,
-    effect: isEffect(effect) ? effect : given['readOnly'] === true ? 'read' : 'write',
-    openWorld: typeof given['openWorld'] === 'boolean' ? given['openWorld'] : !isEffect(effect),
+    effect: isEffect(effect) ? effect : properties['readOnly'] === true ? 'read' : 'write',
+    openWorld: typeof properties['openWorld'] === 'boolean' ? properties['openWorld'] : !isEffect(effect),
     ...(parameters === undefined
       ? {}
       : {
@@ -278,7 +281,7 @@ function looseDef(given: Record<string, unknown>, name: unknown): Omit<ToolDef, 
   }
 }
 
-function toolName(name: unknown): string {
+function checkToolName(name: unknown): string {
   if (typeof name === 'string' && isToolName(name)) return name
   throw new PegboardError('E_NAME_INVALID', `"${String(name)}" is not a legal tool name.`)
 }

@@ -14,7 +14,7 @@ export interface ModuleOwner {
   readonly records: readonly FileRecord[]
   /** Absent for owners of single tools. */
   readonly module?: ToolModule
-  readonly slots: readonly ToolEntry[]
+  readonly toolEntries: readonly ToolEntry[]
 }
 
 /**
@@ -32,50 +32,50 @@ export function settleOwners(
 } {
   const refused: LoadProblem[] = []
   const warnings: string[] = []
-  const claims = new Map<string, { records: FileRecord[]; module?: ToolModule; slots: ToolEntry[] }>()
-  const places = new Map<string, { readonly list: ToolEntry[]; readonly index: number; readonly file: string }>()
+  const claims = new Map<string, { records: FileRecord[]; module?: ToolModule; toolEntries: ToolEntry[] }>()
+  const positions = new Map<string, { readonly list: ToolEntry[]; readonly index: number; readonly file: string }>()
 
   for (const record of records) {
     const { entry, loaded } = record
     const file = fileName(entry)
-    const taken = claims.get(loaded.id)
+    const existing = claims.get(loaded.id)
     if (loaded.kind === 'module') {
-      const first = taken?.records[0]
+      const first = existing?.records[0]
       const replaces =
         first?.entry.bundled && !entry.bundled && (loaded.module.override === true || mayOverride(loaded.id))
       if (first && !replaces) {
-        refused.push(nameTaken(record, first))
+        refused.push(createNameProblem(record, first))
         continue
       }
-      claims.set(loaded.id, { records: [record], module: loaded.module, slots: [] })
+      claims.set(loaded.id, { records: [record], module: loaded.module, toolEntries: [] })
       continue
     }
-    if (taken?.module) {
-      refused.push(nameTaken(record, taken.records[0] as FileRecord))
+    if (existing?.module) {
+      refused.push(createNameProblem(record, existing.records[0] as FileRecord))
       continue
     }
-    const claim = taken ?? { records: [], slots: [] }
+    const claim = existing ?? { records: [], toolEntries: [] }
     claims.set(loaded.id, claim)
     claim.records.push(record)
     for (const source of loaded.tools) {
-      const place = places.get(source.action)
-      if (!place) {
-        places.set(source.action, { list: claim.slots, index: claim.slots.length, file })
-        claim.slots.push({ source, aliases: [] })
+      const position = positions.get(source.action)
+      if (!position) {
+        positions.set(source.action, { list: claim.toolEntries, index: claim.toolEntries.length, file })
+        claim.toolEntries.push({ source, aliases: [] })
         continue
       }
-      warnings.push(`the tool "${source.action}" of ${file} replaces the one of ${place.file}`)
+      warnings.push(`the tool "${source.action}" of ${file} replaces the one of ${position.file}`)
       const alias = `${loaded.id}.${source.action}`
-      place.list[place.index] = { source, aliases: [...(place.list[place.index]?.aliases ?? []), alias] }
+      position.list[position.index] = { source, aliases: [...(position.list[position.index]?.aliases ?? []), alias] }
     }
   }
   const owners = [...claims]
     .map(([id, claim]) => ({ id, ...claim }))
-    .filter((owner) => owner.module || owner.slots.length > 0)
+    .filter((owner) => owner.module || owner.toolEntries.length > 0)
   return { owners, refused, warnings }
 }
 
-function nameTaken({ entry, loaded: { id } }: FileRecord, first: FileRecord): LoadProblem {
+function createNameProblem({ entry, loaded: { id } }: FileRecord, first: FileRecord): LoadProblem {
   const file = fileName(entry)
   const error =
     first.entry.bundled && !entry.bundled

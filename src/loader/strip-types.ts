@@ -23,15 +23,15 @@ export async function stripTypes(source: string): Promise<string> {
   try {
     return strip(source)
   } catch (error) {
-    throw locateFault(error)
+    throw createSourceError(error)
   }
 }
 
 /** Node's own function, in 22.13 and later unless Node was built without it. */
 function builtInStrip(): TypeStripper | undefined {
   const { stripTypeScriptTypes } = nodeModule as { stripTypeScriptTypes?: TypeStripper }
-  const { node_use_amaro: included } = process.config.variables as { node_use_amaro?: boolean }
-  if (!stripTypeScriptTypes || !included) return undefined
+  const { node_use_amaro: includesAmaro } = process.config.variables as { node_use_amaro?: boolean }
+  if (!stripTypeScriptTypes || !includesAmaro) return undefined
   // Node 22 and 24 print an experimental warning.
   return (source) => withoutWarnings(() => stripTypeScriptTypes(source))
 }
@@ -46,7 +46,7 @@ async function bundledStrip(): Promise<TypeStripper> {
  * amaro and Node 22.13 throw a sentence, then a drawing of the lines around it: `,-[2:1]`, or nothing for the first line.
  * Later versions of Node throw the sentence and put `FILE:LINE` before the stack.
  */
-function locateFault(error: unknown): SourceError {
+function createSourceError(error: unknown): SourceError {
   const { message, stack = '' } = error instanceof Error ? error : { message: String(error) }
   const line =
     /,-\[(\d+):\d+\]/.exec(message)?.[1] ?? /^\s*(\d+) \|/m.exec(message)?.[1] ?? /^\S*:(\d+)\n/.exec(stack)?.[1]

@@ -20,8 +20,8 @@ export interface SwitchedOffRecord {
 const plainOf = (value: object): PlainProperties =>
   Object.fromEntries(
     Object.entries(value).filter(
-      ([key, one]) =>
-        typeof one !== 'function' && !isStandardSchema(one) && !['tools', 'input', 'output'].includes(key),
+      ([key, item]) =>
+        typeof item !== 'function' && !isStandardSchema(item) && !['tools', 'input', 'output'].includes(key),
     ),
   )
 
@@ -38,7 +38,7 @@ const services = new Proxy(
 const SERVICE = {}
 
 /**
- * Describes a bundled module for the time when it is off. Run by the build.
+ * Describes a bundled module that is off. Run by the build.
  * @returns undefined for a module that has tools without options, or whose answer depends on services or the caller;
  * such a module is always imported
  */
@@ -47,15 +47,15 @@ export function describeSwitchedOff(module: ToolModule): SwitchedOffRecord | und
     const parsed = module.config ? toSchema(module.config).parse({}) : undefined
     const config = parsed?.ok ? parsed.value : {}
     const profile = { ...defaultProfile }
-    const whole = module.enabled?.({ config, profile })
-    const reason = typeof whole === 'string' ? { reason: whole } : {}
+    const enabled = module.enabled?.({ config, profile })
+    const reason = typeof enabled === 'string' ? enabled : undefined
     const tools = Object.entries(module.tools).map(([action, tool]) => {
       const view = { config, profile, caller: localCaller, services } as unknown as ToolView<unknown>
-      const answer = whole === true || whole === undefined ? tool.available?.(view) : undefined
+      const answer = enabled === true || enabled === undefined ? tool.available?.(view) : undefined
       return [action, { tool: plainOf(tool), ...(typeof answer === 'string' ? { reason: answer } : {}) }] as const
     })
-    if (reason.reason === undefined && tools.some(([, tool]) => tool.reason === undefined)) return undefined
-    return { module: plainOf(module), ...reason, tools: Object.fromEntries(tools) }
+    if (reason === undefined && tools.some(([, tool]) => tool.reason === undefined)) return undefined
+    return { module: plainOf(module), ...(reason === undefined ? {} : { reason }), tools: Object.fromEntries(tools) }
   } catch {
     return undefined
   }
@@ -63,7 +63,7 @@ export function describeSwitchedOff(module: ToolModule): SwitchedOffRecord | und
 
 /** The module while it is off: all of its tools are hidden, each with the reason. */
 export function switchedOffModule({ module, reason, tools }: SwitchedOffRecord): ToolModule {
-  const hidden = ({ tool, reason }: SwitchedOffRecord['tools'][string]): ToolDef => ({
+  const createHiddenTool = ({ tool, reason }: SwitchedOffRecord['tools'][string]): ToolDef => ({
     ...(tool as unknown as ToolDef),
     ...(reason === undefined ? {} : { available: () => reason }),
     run: () => Promise.reject(new Error('it is switched off')),
@@ -71,6 +71,6 @@ export function switchedOffModule({ module, reason, tools }: SwitchedOffRecord):
   return {
     ...(module as unknown as ToolModule),
     ...(reason === undefined ? {} : { enabled: () => reason }),
-    tools: Object.fromEntries(Object.entries(tools).map(([action, tool]) => [action, hidden(tool)])),
+    tools: Object.fromEntries(Object.entries(tools).map(([action, tool]) => [action, createHiddenTool(tool)])),
   }
 }

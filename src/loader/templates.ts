@@ -12,17 +12,18 @@ export interface TemplateVars {
 /**
  * Fills `{{workspace}}` and the other names in `vars`, `{{env.NAME}}` and `{{env.NAME:-default}}` in every string of
  * plain objects and arrays. Other braces stay unchanged. An empty variable counts as unset with `:-`, and stays empty with `{{env.NAME-default}}`.
- * @param done values that were filled before; they are plain text now
+ * @param filled values that were filled before; they are plain text now
  * @throws Error naming an environment variable that is not set
  */
-export function fillTemplates(value: unknown, vars: TemplateVars, done?: unknown): unknown {
-  if (typeof value === 'string') return done === undefined ? fill(value, vars) : value
+export function fillTemplates(value: unknown, vars: TemplateVars, filled?: unknown): unknown {
+  if (typeof value === 'string') return filled === undefined ? fillText(value, vars) : value
   if (Array.isArray(value))
-    return value.map((item, at) => fillTemplates(item, vars, Array.isArray(done) ? done[at] : done))
+    return value.map((item, index) => fillTemplates(item, vars, Array.isArray(filled) ? filled[index] : filled))
   if (typeof value !== 'object' || value === null) return value
   if (!isPlain(value)) return value
-  const before = (key: string): unknown => (isPlain(done) ? (Object.hasOwn(done, key) ? done[key] : undefined) : done)
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillTemplates(item, vars, before(key))]))
+  const filledAt = (key: string): unknown =>
+    isPlain(filled) ? (Object.hasOwn(filled, key) ? filled[key] : undefined) : filled
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fillTemplates(item, vars, filledAt(key))]))
 }
 
 function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -31,16 +32,16 @@ function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
   return prototype === Object.prototype || prototype === null
 }
 
-function fill(text: string, vars: TemplateVars): string {
+function fillText(text: string, vars: TemplateVars): string {
   return text.replaceAll(
     /\{\{\s*([\w.]+)(?:(:?-)([^{}]*))?\s*\}\}/g,
-    (whole, name: string, sign?: string, fallback?: string) => {
+    (whole, name: string, operator?: string, fallback?: string) => {
       if (name !== 'env' && Object.hasOwn(vars, name)) return vars[name as 'workspace']
       if (!name.startsWith('env.')) return whole
-      const found = vars.env[name.slice(4)]
-      if (fallback !== undefined) return (sign === '-' ? found : found || undefined) ?? fallback
-      if (found === undefined) throw new Error(`the environment variable ${name.slice(4)} is not set`)
-      return found
+      const value = vars.env[name.slice(4)]
+      if (fallback !== undefined) return (operator === '-' ? value : value || undefined) ?? fallback
+      if (value === undefined) throw new Error(`the environment variable ${name.slice(4)} is not set`)
+      return value
     },
   )
 }

@@ -133,8 +133,8 @@ export function flatContext(ctx: CallContext): CallToolContext {
           .map((adapter) => [adapter.name, adapter]),
       ),
   )
-  defineLazily(flat, 'injected_tools', () => injectedBy(ctx))
-  defineLazily(flat, 'sent_files', () => sentBy(ctx))
+  defineLazily(flat, 'injected_tools', () => createInjectedTools(ctx))
+  defineLazily(flat, 'sent_files', () => createSentFiles(ctx))
   defineLazily(flat, 'kv', () => services.kv, false)
   defineLazily(flat, 'llm', llm, false)
   defineLazily(flat, 'loop', () => ctx.loop, false)
@@ -162,11 +162,11 @@ const flatThreadweave = (memory: Memory | null): FlatThreadweave | null =>
     shadow_set: memory.threadweave.shadowSet,
   }
 
-/** @param shown false for properties that `ToolContext` does not have */
-function defineLazily(target: object, name: string, make: () => unknown, shown = true): void {
+/** @param enumerable false for properties that `ToolContext` does not have */
+function defineLazily(target: object, name: string, make: () => unknown, enumerable = true): void {
   let cached: { readonly value: unknown } | undefined
   Object.defineProperty(target, name, {
-    enumerable: shown,
+    enumerable,
     configurable: true,
     get() {
       cached ??= { value: make() }
@@ -182,8 +182,11 @@ const flatLlm = (llm: Llm | null): FlatLlm | null =>
       llm.complete(max_tokens === undefined ? rest : { ...rest, maxTokens: max_tokens }),
   }
 
-const flatConversations = (own: Conversations | null): FlatConversations | null =>
-  own && { ...own, mark_deleted: (channel, id, platform) => own.delete(channel, id, platform) }
+const flatConversations = (conversations: Conversations | null): FlatConversations | null =>
+  conversations && {
+    ...conversations,
+    mark_deleted: (channel, id, platform) => conversations.delete(channel, id, platform),
+  }
 
 function fromEntry({ data, filename, mimetype, file_url }: SentEntry): SentFile {
   return { data, filename, mimetype, ...(file_url === undefined ? {} : { fileUrl: file_url }) }
@@ -194,10 +197,10 @@ function toEntry({ data, filename, mimetype, fileUrl, callIndex }: SharedFile): 
 }
 
 /** A set that only grows. Adding a name injects that tool. */
-function injectedBy(ctx: CallContext): InjectedTools {
-  const own = new Set(ctx.injectedTools)
-  const add = own.add.bind(own)
-  return Object.defineProperties(own, {
+function createInjectedTools(ctx: CallContext): InjectedTools {
+  const tools = new Set(ctx.injectedTools)
+  const add = tools.add.bind(tools)
+  return Object.defineProperties(tools, {
     add: {
       value(name: string) {
         ctx.injectTool(name)
@@ -207,47 +210,47 @@ function injectedBy(ctx: CallContext): InjectedTools {
     // Authors who expect a list call `push`.
     push: {
       value(...names: readonly string[]) {
-        for (const name of names) own.add(name)
-        return own.size
+        for (const name of names) tools.add(name)
+        return tools.size
       },
     },
-    delete: { value: onlyAppend },
-    clear: { value: onlyAppend },
+    delete: { value: rejectChange },
+    clear: { value: rejectChange },
   }) as InjectedTools
 }
 
 /** All files that calls with this context sent. `push` sends a file; other changes fail. */
-function sentBy(ctx: CallContext): SentEntry[] {
+function createSentFiles(ctx: CallContext): SentEntry[] {
   const entries: SentEntry[] = []
-  const catchUp = (): void => {
+  const addNewFiles = (): void => {
     for (const file of ctx.sentFiles.slice(entries.length)) entries.push(toEntry(file))
   }
   return new Proxy(entries, {
     get(target, key) {
-      catchUp()
+      addNewFiles()
       return Reflect.get(target, key)
     },
     has(target, key) {
-      catchUp()
+      addNewFiles()
       return Reflect.has(target, key)
     },
     ownKeys(target) {
-      catchUp()
+      addNewFiles()
       return Reflect.ownKeys(target)
     },
     set(target, key, value) {
-      catchUp()
+      addNewFiles()
       if (key === 'length' && value >= target.length) return true
-      if (key !== String(target.length)) return onlyAppend()
+      if (key !== String(target.length)) return rejectChange()
       ctx.sendFile(fromEntry(value))
-      catchUp()
+      addNewFiles()
       return true
     },
-    deleteProperty: onlyAppend,
+    deleteProperty: rejectChange,
   })
 }
 
-function onlyAppend(): never {
+function rejectChange(): never {
   throw new PegboardError('E_VALIDATION', 'sent_files and injected_tools are only ever appended to.')
 }
 

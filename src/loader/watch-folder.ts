@@ -9,9 +9,9 @@ import { isCode, isMissing } from './discover-modules.ts'
 export type Fingerprint = ReadonlyMap<string, string>
 
 export async function readFingerprint(dir: string): Promise<Fingerprint> {
-  const found = new Map<string, string>()
-  if (existsSync(dir)) await walk(dir, undefined, found)
-  return found
+  const files = new Map<string, string>()
+  if (existsSync(dir)) await walk(dir, undefined, files)
+  return files
 }
 
 /** Paths that are new, removed or changed. */
@@ -25,7 +25,7 @@ export function changedPaths(before: Fingerprint, now: Fingerprint): Set<string>
 /** Changes within this time are reported together. */
 const DEBOUNCE_MS = 100
 /** Delay before a failed watch is tried again. */
-const AGAIN_MS = 5_000
+const RETRY_MS = 5_000
 
 /**
  * Calls `onEvent` once for several changes below a folder, after a delay, and again if it rejects. The folder may
@@ -41,62 +41,64 @@ export function watchFolder(
   let cancel: (() => void) | undefined
   let ended = false
 
-  const soon = (): void => {
+  const scheduleCheck = (): void => {
     cancel?.()
-    cancel = clock.after(DEBOUNCE_MS, () => void look())
+    cancel = clock.after(DEBOUNCE_MS, () => void check())
   }
-  async function look(): Promise<void> {
-    const stands = await follow()
-    const seen = await onEvent().then(
+  async function check(): Promise<void> {
+    const isWatching = await updateWatchers()
+    const isHandled = await onEvent().then(
       () => true,
       () => false,
     )
     // No event reports when resources are available again.
-    if (ended || (stands && seen)) return
+    if (ended || (isWatching && isHandled)) return
     cancel?.()
-    cancel = clock.after(AGAIN_MS, () => void look())
+    cancel = clock.after(RETRY_MS, () => void check())
   }
-  let trouble = ''
+  let lastProblem = ''
   /** True if all folders are watched. */
-  async function follow(): Promise<boolean> {
-    let now = ''
-    const failed = (message: string, folder: string, error: unknown): void => {
-      now = `${message} ${messageOf(error)}`
-      if (now !== trouble) log.warn(message, { folder, error: messageOf(error) })
+  async function updateWatchers(): Promise<boolean> {
+    let problem = ''
+    const reportFailure = (message: string, folder: string, error: unknown): void => {
+      problem = `${message} ${messageOf(error)}`
+      if (problem !== lastProblem) log.warn(message, { folder, error: messageOf(error) })
     }
-    await refollow(failed).catch((error: unknown) => failed('cannot list the folders to watch', dir, error))
-    trouble = now
-    return now === ''
+    await syncWatchers(reportFailure).catch((error: unknown) =>
+      reportFailure('cannot list the folders to watch', dir, error),
+    )
+    lastProblem = problem
+    return problem === ''
   }
-  const drop = (path: string): void => {
+  const closeWatcher = (path: string): void => {
     watchers.get(path)?.close()
     watchers.delete(path)
   }
   // One watcher per folder: recursive watching differs between platforms, and misses new folders on some.
-  async function refollow(failed: (message: string, folder: string, error: unknown) => void): Promise<void> {
+  async function syncWatchers(reportFailure: (message: string, folder: string, error: unknown) => void): Promise<void> {
     const folders = await foldersToWatch(dir)
     if (ended) return
-    for (const path of [...watchers.keys()]) if (!folders.has(path)) drop(path)
+    for (const path of [...watchers.keys()]) if (!folders.has(path)) closeWatcher(path)
     for (const path of folders) {
       if (watchers.has(path)) continue
       try {
-        const watcher = watch(path, { persistent: false }, soon)
+        const watcher = watch(path, { persistent: false }, scheduleCheck)
         watcher.on('error', () => {
-          drop(path)
-          soon()
+          closeWatcher(path)
+          scheduleCheck()
         })
         watchers.set(path, watcher)
       } catch (error) {
-        failed('cannot watch a folder', path, error)
+        reportFailure('cannot watch a folder', path, error)
       }
     }
   }
   // Changes before the watchers existed are found by this first event.
-  void follow().then(soon)
+  void updateWatchers().then(scheduleCheck)
   return () => {
     ended = true
     cancel?.()
-    for (const path of [...watchers.keys()]) drop(path)
+    for (const path of [...watchers.keys()]) closeWatcher(path)
   }
 }
 
@@ -104,9 +106,9 @@ export function watchFolder(
 async function foldersToWatch(dir: string): Promise<Set<string>> {
   const folders = new Set<string>()
   await walk(dir, folders, undefined)
-  for (let above = dirname(dir); folders.size === 0; above = dirname(above)) {
-    if (existsSync(above)) folders.add(above)
-    else if (above === dirname(above)) break
+  for (let ancestor = dirname(dir); folders.size === 0; ancestor = dirname(ancestor)) {
+    if (existsSync(ancestor)) folders.add(ancestor)
+    else if (ancestor === dirname(ancestor)) break
   }
   return folders
 }
@@ -116,9 +118,9 @@ async function walk(
   folders: Set<string> | undefined,
   files: Map<string, string> | undefined,
 ): Promise<void> {
-  let children: Awaited<ReturnType<typeof list>>
+  let children: Awaited<ReturnType<typeof listFolder>>
   try {
-    children = await list(dir)
+    children = await listFolder(dir)
   } catch (error) {
     if (isMissing(error)) return
     throw error
@@ -135,7 +137,7 @@ async function walk(
   }
 }
 
-const list = (dir: string) => fs.readdir(dir, { withFileTypes: true })
+const listFolder = (dir: string) => fs.readdir(dir, { withFileTypes: true })
 
 async function markOf(path: string): Promise<string | undefined> {
   try {

@@ -3,13 +3,13 @@ import { waitAtMost } from '../core/wait-at-most.ts'
 
 /**
  * Waits for work, at most `ms`.
- * @throws the error of `late` after that time
+ * @throws the error of `createError` after that time
  */
-export async function withTimeout<T>(work: Promise<T>, ms: number, clock: Clock, late: () => Error): Promise<T> {
+export async function withTimeout<T>(work: Promise<T>, ms: number, clock: Clock, createError: () => Error): Promise<T> {
   // Keeps the process alive, because a top-level await in a module may wait for an unreferenced timer.
-  const awake = setInterval(() => undefined, 60_000)
-  const fail = (): never => {
-    throw late()
+  const keepAlive = setInterval(() => undefined, 60_000)
+  const throwError = (): never => {
+    throw createError()
   }
-  return await waitAtMost(ms, work, fail, clock).finally(() => clearInterval(awake))
+  return await waitAtMost(ms, work, throwError, clock).finally(() => clearInterval(keepAlive))
 }

@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
 import { isModuleId } from '../../src/core/tool-names.ts'
 import { adaptTool } from '../../src/loader/adapt-module-tool.ts'
-import { moduleTools } from '../../src/loader/module-shapes.ts'
+import { toolsOfModule } from '../../src/loader/module-shapes.ts'
 
 /** The contract of every bundled module. Called once per module, from its own test file. */
 export function keepsTheContract(module: ToolModule): void {
   describe(`${module.name} meets the module contract`, () => {
-    const tools = moduleTools(module).map((source) => ({
+    const tools = toolsOfModule(module).map((source) => ({
       ...source,
       tool: adaptTool(source, { module: module.name, config: {}, log: silentLog }),
     }))

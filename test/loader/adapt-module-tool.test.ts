@@ -7,7 +7,7 @@ import { defaultProfile } from '../../src/core/profile.ts'
 import type { ParseResult } from '../../src/core/schema.ts'
 import { noRelay, type Tool } from '../../src/core/tool.ts'
 import { adaptTool } from '../../src/loader/adapt-module-tool.ts'
-import { moduleTools } from '../../src/loader/module-shapes.ts'
+import { toolsOfModule } from '../../src/loader/module-shapes.ts'
 import { testContext } from '../context.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: inputs differ from test to test
@@ -18,7 +18,7 @@ function tool(def: Partial<ToolDef<any, any>>, config: unknown = {}): Tool {
     run: (input: unknown) => input,
     ...def,
   }
-  const [source] = moduleTools({ name: 'm', description: 'd', tools: { do_it: full } })
+  const [source] = toolsOfModule({ name: 'm', description: 'd', tools: { do_it: full } })
   return adaptTool(source!, { module: 'm', config, log: silentLog })
 }
 const sentence = (parsed: ParseResult): string =>
@@ -173,7 +173,7 @@ describe('the context', () => {
       effect: 'read' as const,
       run: (..._given: unknown[]): unknown => _given.length,
     }
-    const [source] = moduleTools({ name: 'm', description: 'd', tools: { t: def } })
+    const [source] = toolsOfModule({ name: 'm', description: 'd', tools: { t: def } })
     const made = adaptTool(source!, { module: 'm', config: {}, log: silentLog })
     expect(await value(made)).toBe(1)
     def.run = ((_input: unknown, ctx: { callId: string }) => ctx.callId) as typeof def.run
