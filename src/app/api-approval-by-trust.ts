@@ -12,7 +12,7 @@ import { otherToolsNamed, otherToolsTo } from '../upstream/other-owner-tools.ts'
 /** Approves operations of APIs as tools of servers are approved, under a name that no server has. */
 export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRules?: LostRules): Approval => ({
   fingerprint,
-  look(id, settings, tools) {
+  assess(id, settings, tools) {
     const server = lockName(id)
     const module = moduleOf(id)
     const byName = new Map(tools.map((tool) => [tool.name, tool]))
@@ -32,12 +32,12 @@ export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRul
     return new Map(
       [...quarantined].map(([name, { code, reason, why }]) => [
         name,
-        { code, reason, hint, waits: why !== 'rejected' },
+        { code, reason, hint, needsReview: why !== 'rejected' },
       ]),
     )
   },
   seal: (id, operations) => trust.seal(lockName(id), operations),
-  holds: (id, seal) => trust.holds(lockName(id), seal),
+  isSealValid: (id, seal) => trust.holds(lockName(id), seal),
   notice: (id, count) => waitingNote(lockName(id), count),
   onChange: trust.onChange,
 })

@@ -30,7 +30,7 @@ export function createScriptScope() {
     share(file: string, names: Readonly<Record<string, unknown>>): string[] {
       forget(file)
       return Object.entries(names).flatMap(([name, value]) => {
-        // Pegboard itself uses these names.
+        // Pegboard may use this global name.
         if (name in scope && !owners.has(name)) return [name]
         owners.set(name, file)
         Object.defineProperty(scope, name, { value, configurable: true, writable: true, enumerable: false })

@@ -11,31 +11,31 @@ import type { ApiSettings } from './openapi-options.ts'
 export function operationActions(
   names: readonly string[],
   settings: Pick<ApiSettings, 'tools'>,
-  before: ReadonlyMap<string, string>,
-  waits: (name: string) => boolean,
+  previous: ReadonlyMap<string, string>,
+  isRejected: (name: string) => boolean,
 ): ReadonlyMap<string, string> {
   const namesByAction = groupBy(names, (name) => {
-    const shown = overrideOf(settings, name)?.rename ?? name
-    return isToolName(shown) ? shown : wireName(shown, 64)
+    const listedName = overrideOf(settings, name)?.rename ?? name
+    return isToolName(listedName) ? listedName : wireName(listedName, 64)
   })
   const actions = new Map<string, string>()
   for (const [action, group] of namesByAction) {
     const tests: ReadonlyArray<(name: string) => boolean> = [
       (name) => overrideOf(settings, name)?.rename === action,
-      (name) => before.get(name) === action && !waits(name),
-      (name) => !waits(name),
+      (name) => previous.get(name) === action && !isRejected(name),
+      (name) => !isRejected(name),
       (name) => name === action,
     ]
     const rank = (name: string): string => tests.map((test) => (test(name) ? 'a' : 'b')).join('')
-    const [first] = [...group].sort((a, b) => (rank(a) + a < rank(b) + b ? -1 : 1))
+    const [winner] = [...group].sort((a, b) => (rank(a) + a < rank(b) + b ? -1 : 1))
     for (const name of group) {
       let seed = name
-      let free = action
-      while (name !== first && (free === action || namesByAction.has(free))) {
-        free = distinctName(action, seed, 64)
+      let freeAction = action
+      while (name !== winner && (freeAction === action || namesByAction.has(freeAction))) {
+        freeAction = distinctName(action, seed, 64)
         seed += '#'
       }
-      actions.set(name, free)
+      actions.set(name, freeAction)
     }
   }
   return actions

@@ -5,7 +5,7 @@ import type { ParseResult, Schema } from '../core/schema.ts'
 import type { Draft, Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import { hashOf } from './api-document.ts'
-import { checkOf } from './check-api.ts'
+import { createCheck } from './check-api.ts'
 import type { ApiSettings } from './openapi-options.ts'
 import { effectOf, isIdempotent, type ListedOperation, type OperationRecord } from './operations.ts'
 import type { OperationDefinition } from './plan-operation.ts'
@@ -20,7 +20,7 @@ export interface ToolHost {
   readonly version: string
   define(record: ListedOperation): OperationDefinition
   /** Called when arguments could not be validated in time. */
-  unchecked(record: OperationRecord): void
+  onUnchecked(record: OperationRecord): void
   call(record: OperationRecord, definition: OperationDefinition, input: unknown, ctx: CallContext): Promise<ToolResult>
 }
 
@@ -44,7 +44,7 @@ export function adaptOperation(record: ListedOperation, host: ToolHost, action: 
     },
     // The API may not validate, or may report errors unclearly.
     parse(value) {
-      check ??= checkOf(define().input, () => host.unchecked(record))
+      check ??= createCheck(define().input, () => host.onUnchecked(record))
       return check(value)
     },
   }

@@ -7,47 +7,48 @@ import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
 import { isJson } from './plan-operation.ts'
 import type { ApiResponse } from './send-request.ts'
-import { HALF } from './serialize-parameters.ts'
+import { LONE_SURROGATE } from './serialize-parameters.ts'
 
 const MAX_ERROR = 2_000
 const DAY_MS = 86_400_000
 
 /**
  * An API's response as an MCP result. JSON becomes structured content and text; a list is placed under `items`.
- * @param promised true if the tool lists an output schema, so that structured content is required
+ * @param hasOutputSchema true if the tool lists an output schema, so that structured content is required
  * @throws ToolError for every status except 2xx, with status, body and class
  */
 export function resultOf(
   name: string,
-  answer: ApiResponse,
+  response: ApiResponse,
   redact: (text: string) => string,
-  promised: boolean,
+  hasOutputSchema: boolean,
   now: number,
 ): McpResult {
-  const type = String(answer.headers['content-type'] ?? '').toLowerCase()
-  if (answer.status < 200 || answer.status > 299) throw failureOf(name, answer, type, redact, now)
-  if (answer.body.length === 0) {
-    const text = `Done: ${answer.status} ${answer.reason}.`
-    return withStructure([{ type: 'text', text }], promised ? {} : undefined)
+  const type = String(response.headers['content-type'] ?? '').toLowerCase()
+  if (response.status < 200 || response.status > 299) throw failureOf(name, response, type, redact, now)
+  if (response.body.length === 0) {
+    const text = `Done: ${response.status} ${response.reason}.`
+    return withStructure([{ type: 'text', text }], hasOutputSchema ? {} : undefined)
   }
   if (isText(type)) {
-    const text = sanitizeText(redact(answer.body.toString('utf8')))
+    const text = sanitizeText(redact(response.body.toString('utf8')))
     const value = isJson(type) ? parseBody(text) : undefined
     if (typeof value === 'object' && value !== null) sanitize(value)
-    if (value === undefined) return withStructure([{ type: 'text', text }], promised ? { items: text } : undefined)
+    if (value === undefined)
+      return withStructure([{ type: 'text', text }], hasOutputSchema ? { items: text } : undefined)
     return withStructure([{ type: 'text', text }], isRecord(value) ? value : { items: value })
   }
   const mimeType = type.split(';')[0]?.trim() || 'application/octet-stream'
-  const data = answer.body.toString('base64')
+  const data = response.body.toString('base64')
   const kind = mimeType.split('/')[0]
   const block: ContentBlock =
     kind === 'image' || kind === 'audio'
       ? { type: kind, data, mimeType }
       : {
           type: 'resource',
-          resource: { uri: `api://${encodeURI(name.replaceAll(HALF, '\ufffd'))}`, mimeType, blob: data },
+          resource: { uri: `api://${encodeURI(name.replaceAll(LONE_SURROGATE, '\ufffd'))}`, mimeType, blob: data },
         }
-  return withStructure([block], promised ? { items: { mimeType, bytes: answer.body.length } } : undefined)
+  return withStructure([block], hasOutputSchema ? { items: { mimeType, bytes: response.body.length } } : undefined)
 }
 
 const withStructure = (content: readonly ContentBlock[], structuredContent: unknown): McpResult => ({
@@ -71,27 +72,27 @@ function parseBody(text: string): unknown {
 
 function failureOf(
   name: string,
-  answer: ApiResponse,
+  response: ApiResponse,
   type: string,
   redact: (text: string) => string,
   now: number,
 ): ToolError {
-  const { status, reason, headers, body } = answer
-  const whole = isText(type) ? sanitizeText(redact(body.toString('utf8'))).trim() : ''
-  const text = whole.length > MAX_ERROR ? `${whole.slice(0, MAX_ERROR)}…` : whole
+  const { status, reason, headers, body } = response
+  const fullText = isText(type) ? sanitizeText(redact(body.toString('utf8'))).trim() : ''
+  const text = fullText.length > MAX_ERROR ? `${fullText.slice(0, MAX_ERROR)}…` : fullText
   const retryAfterMs =
     status === 429 || status === 503 ? parseRetryAfter([headers['retry-after']].flat()[0], now) : undefined
-  const wait = retryAfterMs && Math.min(retryAfterMs, DAY_MS)
-  const redirect = status >= 300 && status < 400 && status !== 304
-  const what = redirect
+  const waitMs = retryAfterMs && Math.min(retryAfterMs, DAY_MS)
+  const isRedirect = status >= 300 && status < 400 && status !== 304
+  const explanation = isRedirect
     ? 'a redirect, which is not followed'
     : status === 304
       ? 'nothing has changed'
       : text || 'no more'
-  return new ToolError(`${name} was answered ${status}${reason ? ` ${reason}` : ''}: ${what}`, {
+  return new ToolError(`${name} was answered ${status}${reason ? ` ${reason}` : ''}: ${explanation}`, {
     class: classifyFailure(text, { status }),
-    ...(redirect || status === 304 ? { hint: '' } : {}),
-    ...(wait === undefined ? {} : { hint: `Try again in ${Math.ceil(wait / 1_000)} s.`, retryAfterMs: wait }),
+    ...(isRedirect || status === 304 ? { hint: '' } : {}),
+    ...(waitMs === undefined ? {} : { hint: `Try again in ${Math.ceil(waitMs / 1_000)} s.`, retryAfterMs: waitMs }),
     data: { status, ...(text === '' ? {} : { body: isJson(type) ? (parseBody(text) ?? text) : text }) },
   })
 }

@@ -18,7 +18,7 @@ export interface OperationRejection {
   readonly reason: string
   readonly hint: string
   /** True if it waits for a review. */
-  readonly waits: boolean
+  readonly needsReview: boolean
 }
 
 /**
@@ -29,7 +29,7 @@ export interface Approval {
   /** Identifies what a document says about an operation. */
   fingerprint(source: Json): string
   /** The rejected operations, by name. */
-  look(
+  assess(
     id: string,
     settings: ApiSettings,
     operations: readonly AssessedOperation[],
@@ -37,7 +37,7 @@ export interface Approval {
   /** Represents the approval of all these operations; undefined while one is not approved. */
   seal(id: string, operations: readonly ListedOperation[]): string | undefined
   /** True if the approvals are unchanged since the seal was made. */
-  holds(id: string, seal: string | undefined): boolean
+  isSealValid(id: string, seal: string | undefined): boolean
   /** `2 tools wait for a review: …`. */
   notice(id: string, count: number): string
   onChange(listener: () => void): () => void
@@ -53,11 +53,11 @@ export function listForAssessment(
   fingerprint?: Approval['fingerprint'],
 ): AssessedOperation[] {
   let last: { readonly record: ListedOperation; readonly source: Json } | undefined
-  function source(record: ListedOperation): Json | undefined {
+  function readSource(record: ListedOperation): Json | undefined {
     if (last?.record === record) return last.source
-    const whole = document()
-    if (!whole) return undefined
-    const source = sourceOf(whole, record)
+    const loadedDocument = document()
+    if (!loadedDocument) return undefined
+    const source = sourceOf(loadedDocument, record)
     if (fingerprint && fingerprint(source) !== record.hash) return undefined
     last = { record, source }
     return source
@@ -66,10 +66,10 @@ export function listForAssessment(
     name: record.name,
     hash: record.hash,
     get source() {
-      return source(record)
+      return readSource(record)
     },
     get text() {
-      return JSON.stringify(source(record)) ?? ''
+      return JSON.stringify(readSource(record)) ?? ''
     },
   }))
 }

@@ -16,7 +16,7 @@ export interface Auth {
    * Called when the API rejected the credentials, so that the next request gets a new token.
    * @returns whether a new token can be obtained
    */
-  refused(): boolean
+  discardTokens(): boolean
   /** Removes every secret of this API from a text. */
   redact(text: string): string
 }
@@ -25,7 +25,7 @@ const SECRET_HEADER = /auth|key|token|secret|cookie|session|password/i
 
 interface Token {
   readonly value: string
-  readonly until: number
+  readonly expiresAt: number
 }
 
 /**
@@ -49,18 +49,18 @@ export function createAuth(
   ])
 
   /** The profiles for an operation: those of the first alternative that is fully configured. */
-  function chosen(plan: RequestPlan, schemes: Json): Array<readonly [AuthProfile, Json, readonly string[]]> {
-    const every = profiles['*']
-    if (every) {
+  function chooseProfiles(plan: RequestPlan, schemes: Json): Array<readonly [AuthProfile, Json, readonly string[]]> {
+    const generalProfile = profiles['*']
+    if (generalProfile) {
       if (plan.security?.length === 0) return []
-      const names = plan.security?.flatMap((one) => Object.keys(one)) ?? Object.keys(schemes)
-      const name = names.find((one) => fits(every, schemes[one])) ?? ''
-      const scopes = plan.security?.find((one) => Object.hasOwn(one, name))?.[name] ?? []
-      return [[every, asRecord(schemes[name]), scopes]]
+      const names = plan.security?.flatMap((requirement) => Object.keys(requirement)) ?? Object.keys(schemes)
+      const name = names.find((schemeName) => matchesScheme(generalProfile, schemes[schemeName])) ?? ''
+      const scopes = plan.security?.find((requirement) => Object.hasOwn(requirement, name))?.[name] ?? []
+      return [[generalProfile, asRecord(schemes[name]), scopes]]
     }
     const alternatives = plan.security ?? Object.keys(profiles).map((name) => ({ [name]: [] }))
-    const alternative = alternatives.find((one) => {
-      const names = Object.keys(one)
+    const alternative = alternatives.find((requirement) => {
+      const names = Object.keys(requirement)
       return names.length > 0 && names.every((name) => Object.hasOwn(profiles, name))
     })
     return Object.entries(alternative ?? {}).flatMap(([name, scopes]) => {
@@ -69,7 +69,7 @@ export function createAuth(
     })
   }
 
-  async function token(
+  async function getToken(
     profile: Extract<AuthProfile, { type: 'oauth2' }>,
     scheme: Json,
     requiredScopes: readonly string[],
@@ -92,14 +92,14 @@ export function createAuth(
     const key = JSON.stringify([url, profile.clientId, scopes])
     const cached = tokens.get(key)
     if (cached) {
-      const { value, until } = await raceAbort(cached, signal)
-      if (until > clock.now()) return value
+      const { value, expiresAt } = await raceAbort(cached, signal)
+      if (expiresAt > clock.now()) return value
     }
     // Shared by concurrent calls, so cancelling one of them does not cancel the request.
-    const fresh = requestToken(new URL(url), profile, scopes)
-    tokens.set(key, fresh)
-    fresh.catch(() => tokens.get(key) === fresh && tokens.delete(key))
-    return (await raceAbort(fresh, signal)).value
+    const pendingToken = requestToken(new URL(url), profile, scopes)
+    tokens.set(key, pendingToken)
+    pendingToken.catch(() => tokens.get(key) === pendingToken && tokens.delete(key))
+    return (await raceAbort(pendingToken, signal)).value
   }
 
   async function requestToken(
@@ -107,13 +107,16 @@ export function createAuth(
     profile: Extract<AuthProfile, { type: 'oauth2' }>,
     scopes: readonly string[],
   ): Promise<Token> {
-    const answer = await send({
+    const response = await send({
       method: 'POST',
       url,
       headers: {
         accept: 'application/json',
         'content-type': 'application/x-www-form-urlencoded',
-        authorization: basic(encodeURIComponent(profile.clientId), encodeURIComponent(profile.clientSecret)),
+        authorization: createBasicHeader(
+          encodeURIComponent(profile.clientId),
+          encodeURIComponent(profile.clientSecret),
+        ),
       },
       body: new URLSearchParams({
         grant_type: 'client_credentials',
@@ -122,86 +125,89 @@ export function createAuth(
       timeoutMs: 30_000,
       maxBytes: 65_536,
     })
-    const { access_token: value, expires_in: seconds } = jsonOf(answer.body)
-    if (answer.status !== 200 || typeof value !== 'string')
+    const { access_token: value, expires_in: seconds } = parseBody(response.body)
+    if (response.status !== 200 || typeof value !== 'string')
       throw new PegboardError(
         'E_BACKEND_UNAVAILABLE',
-        `No token for ${id}: its authorization server returned status ${answer.status}.`,
+        `No token for ${id}: its authorization server returned status ${response.status}.`,
         {
-          class: answer.status >= 500 ? 'network' : 'login',
+          class: response.status >= 500 ? 'network' : 'login',
           hint: `The operator can check openapi.${id}.auth.`,
         },
       )
     secrets.add(value)
-    const life = typeof seconds === 'number' && seconds > 0 ? seconds : 300
+    const lifetimeSeconds = typeof seconds === 'number' && seconds > 0 ? seconds : 300
     // A token that expires on the way is useless.
-    return { value, until: clock.now() + Math.max(life - 30, life / 2) * 1_000 }
+    return { value, expiresAt: clock.now() + Math.max(lifetimeSeconds - 30, lifetimeSeconds / 2) * 1_000 }
   }
 
   return {
     async sign(draft, plan, document, signal) {
-      const raw = asRecord(asRecord(document['components'])['securitySchemes'])
-      const schemes = Object.fromEntries(Object.entries(raw).map(([name, one]) => [name, lookUp(document, one) ?? {}]))
-      const all = chosen(plan, schemes)
-      if ((all.length > 0 || Object.keys(headers).length > 0) && !mayHaveSecrets(draft.url))
+      const declaredSchemes = asRecord(asRecord(document['components'])['securitySchemes'])
+      const schemes = Object.fromEntries(
+        Object.entries(declaredSchemes).map(([name, scheme]) => [name, lookUp(document, scheme) ?? {}]),
+      )
+      const chosen = chooseProfiles(plan, schemes)
+      if ((chosen.length > 0 || Object.keys(headers).length > 0) && !mayHaveSecrets(draft.url))
         throw new PegboardError(
           'E_BACKEND_UNAVAILABLE',
           `The document of ${id} is on another server than its API, so credentials are not sent there.`,
           { class: 'server_setup', hint: `The operator can set openapi.${id}.baseUrl.` },
         )
-      for (const [profile, scheme, scopes] of all) {
-        if (profile.type === 'apiKey') putKey(draft, profile, scheme)
+      for (const [profile, scheme, scopes] of chosen) {
+        if (profile.type === 'apiKey') addApiKey(draft, profile, scheme)
         else if (profile.type === 'bearer') draft.headers['authorization'] = `Bearer ${profile.token}`
-        else if (profile.type === 'basic') draft.headers['authorization'] = basic(profile.username, profile.password)
-        else draft.headers['authorization'] = `Bearer ${await token(profile, scheme, scopes, signal)}`
+        else if (profile.type === 'basic')
+          draft.headers['authorization'] = createBasicHeader(profile.username, profile.password)
+        else draft.headers['authorization'] = `Bearer ${await getToken(profile, scheme, scopes, signal)}`
       }
     },
-    refused() {
-      const had = tokens.size > 0
+    discardTokens() {
+      const hadTokens = tokens.size > 0
       tokens.clear()
-      return had
+      return hadTokens
     },
     redact(text) {
-      let clean = text
+      let redacted = text
       for (const secret of secrets)
         for (const form of new Set([secret, encodeURIComponent(secret)]))
-          if (form.length >= 6 && clean.includes(form)) clean = clean.replaceAll(form, '<secret>')
-      return clean
+          if (form.length >= 6 && redacted.includes(form)) redacted = redacted.replaceAll(form, '<secret>')
+      return redacted
     },
   }
 }
 
-function putKey(draft: RequestDraft, profile: Extract<AuthProfile, { type: 'apiKey' }>, scheme: Json): void {
-  const where = profile.in ?? scheme['in'] ?? 'header'
+function addApiKey(draft: RequestDraft, profile: Extract<AuthProfile, { type: 'apiKey' }>, scheme: Json): void {
+  const location = profile.in ?? scheme['in'] ?? 'header'
   const name = profile.name ?? (typeof scheme['name'] === 'string' ? scheme['name'] : 'x-api-key')
-  if (where === 'query') draft.url.searchParams.set(name, profile.value)
-  else if (where === 'cookie') {
+  if (location === 'query') draft.url.searchParams.set(name, profile.value)
+  else if (location === 'cookie') {
     // For duplicate headers some servers use the first, others the last.
-    const others = (draft.headers['cookie'] ?? '')
+    const otherCookies = (draft.headers['cookie'] ?? '')
       .split('; ')
-      .filter((one) => one !== '' && !one.startsWith(`${name}=`))
-    draft.headers['cookie'] = [...others, `${name}=${encodeURIComponent(profile.value)}`].join('; ')
+      .filter((cookie) => cookie !== '' && !cookie.startsWith(`${name}=`))
+    draft.headers['cookie'] = [...otherCookies, `${name}=${encodeURIComponent(profile.value)}`].join('; ')
   } else draft.headers[name.toLowerCase()] = profile.value
 }
 
-function fits(profile: AuthProfile, scheme: unknown): boolean {
+function matchesScheme(profile: AuthProfile, scheme: unknown): boolean {
   if (!isRecord(scheme)) return false
   if (profile.type === 'apiKey' || profile.type === 'oauth2') return scheme['type'] === profile.type
   return scheme['type'] === 'http' && String(scheme['scheme']).toLowerCase() === profile.type
 }
 
-const basic = (user: string, password: string): string =>
+const createBasicHeader = (user: string, password: string): string =>
   `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
 
 function secretsOf(profile: AuthProfile): string[] {
   if (profile.type === 'apiKey') return [profile.value]
   if (profile.type === 'bearer') return [profile.token]
   if (profile.type === 'basic')
-    return [profile.password, basic(profile.username, profile.password).slice('Basic '.length)]
+    return [profile.password, createBasicHeader(profile.username, profile.password).slice('Basic '.length)]
   return [profile.clientSecret]
 }
 
-function jsonOf(body: Buffer): Json {
+function parseBody(body: Buffer): Json {
   // Anything else is most likely an error page of a proxy.
   return asRecord(tryParseJson(body.toString('utf8')))
 }

@@ -26,22 +26,22 @@ export async function loadDocument(
   read: (location: string) => Promise<string>,
 ): Promise<LoadedDocument> {
   const parts: Record<string, string> = {}
-  const others: Record<string, unknown> = {}
+  const otherDocuments: Record<string, unknown> = {}
   const names = new Map<string, string>([[location, '']])
 
-  async function load(at: string): Promise<unknown> {
-    const text = await read(at)
-    parts[at] = hashOf(text)
+  async function load(partLocation: string): Promise<unknown> {
+    const text = await read(partLocation)
+    parts[partLocation] = hashOf(text)
     const value = await parseDocument(text).catch((error: unknown) => {
       throw createDocumentError(messageOf(error))
     })
-    for (const node of await refsIn(value)) {
-      const [file = '', pointer = ''] = split(String(node['$ref']))
-      const target = file === '' ? at : resolved(at, file)
+    for (const node of await findReferences(value)) {
+      const [file = '', pointer = ''] = splitReference(String(node['$ref']))
+      const target = file === '' ? partLocation : resolveLocation(partLocation, file)
       if (!names.has(target)) {
         if (names.size > MAX_PARTS) throw createDocumentError(`it refers to more than ${MAX_PARTS} other documents`)
         names.set(target, `f${names.size}`)
-        others[names.get(target) as string] = await load(target)
+        otherDocuments[names.get(target) as string] = await load(target)
       }
       const name = names.get(target) as string
       node['$ref'] = name === '' ? `#${pointer}` : `#/${FILES}/${name}${pointer}`
@@ -55,50 +55,53 @@ export async function loadDocument(
     throw createDocumentError(`it is Swagger ${document['swagger']}; convert it to OpenAPI 3`)
   if (typeof document['openapi'] !== 'string' || !/^3\.\d/.test(document['openapi']))
     throw createDocumentError('it has no "openapi": "3.x"')
-  return { document: Object.keys(others).length > 0 ? { ...document, [FILES]: others } : document, parts }
+  return {
+    document: Object.keys(otherDocuments).length > 0 ? { ...document, [FILES]: otherDocuments } : document,
+    parts,
+  }
 }
 
 export const hashOf = (text: string): string => hash('sha256', text)
 
-async function refsIn(value: unknown): Promise<Array<Record<string, unknown>>> {
+async function findReferences(value: unknown): Promise<Array<Record<string, unknown>>> {
   const pause = createPause()
-  const found: Array<Record<string, unknown>> = []
-  const open: unknown[] = [value]
+  const references: Array<Record<string, unknown>> = []
+  const stack: unknown[] = [value]
   const seen = new Set<unknown>()
-  while (open.length > 0) {
-    const node = open.pop()
+  while (stack.length > 0) {
+    const node = stack.pop()
     if (typeof node !== 'object' || node === null || seen.has(node)) continue
     await pause()
     // A YAML alias is the same object again.
     seen.add(node)
-    if (typeof (node as Json)['$ref'] === 'string') found.push(node as Record<string, unknown>)
-    for (const child of Object.values(node)) open.push(child)
+    if (typeof (node as Json)['$ref'] === 'string') references.push(node as Record<string, unknown>)
+    for (const child of Object.values(node)) stack.push(child)
   }
-  return found
+  return references
 }
 
-function split(ref: string): [string, string] {
-  const at = ref.indexOf('#')
-  return at < 0 ? [ref, ''] : [ref.slice(0, at), ref.slice(at + 1)]
+function splitReference(ref: string): [string, string] {
+  const hashIndex = ref.indexOf('#')
+  return hashIndex < 0 ? [ref, ''] : [ref.slice(0, hashIndex), ref.slice(hashIndex + 1)]
 }
 
-function resolved(base: string, file: string): string {
-  const root = /^https?:/i.test(base) ? new URL(base) : pathToFileURL(base)
-  if (!URL.canParse(file, root.href)) throw createDocumentError(`it refers to ${JSON.stringify(file.slice(0, 80))}`)
-  const url = new URL(file, root.href)
-  return url.protocol === 'file:' && root.protocol === 'file:' ? fileURLToPath(url) : url.href
+function resolveLocation(base: string, file: string): string {
+  const baseUrl = /^https?:/i.test(base) ? new URL(base) : pathToFileURL(base)
+  if (!URL.canParse(file, baseUrl.href)) throw createDocumentError(`it refers to ${JSON.stringify(file.slice(0, 80))}`)
+  const url = new URL(file, baseUrl.href)
+  return url.protocol === 'file:' && baseUrl.protocol === 'file:' ? fileURLToPath(url) : url.href
 }
 
-export const createDocumentError = (why: string, cause?: unknown): PegboardError =>
-  new PegboardError('E_CONFIG_OPENAPI', `The document cannot be used: ${why}.`, { cause })
+export const createDocumentError = (reason: string, cause?: unknown): PegboardError =>
+  new PegboardError('E_CONFIG_OPENAPI', `The document cannot be used: ${reason}.`, { cause })
 
 /** Follows a reference, and references it leads to. Undefined if it leads nowhere or in a circle. */
 export function lookUp(document: Json, value: unknown): Json | undefined {
-  let at = value
+  let current = value
   for (let hops = 0; hops < 50; hops++) {
-    if (!isRecord(at)) return undefined
-    if (typeof at['$ref'] !== 'string') return at
-    at = resolvePointer(document, at['$ref'])
+    if (!isRecord(current)) return undefined
+    if (typeof current['$ref'] !== 'string') return current
+    current = resolvePointer(document, current['$ref'])
   }
   return undefined
 }

@@ -18,13 +18,17 @@ export interface OriginRules {
 }
 
 export function originsOf({ document, baseUrl, auth, allowPrivate }: ApiSettings): OriginRules {
-  const tokenUrls = Object.values(auth).flatMap((one) => (one.type === 'oauth2' && one.tokenUrl ? [one.tokenUrl] : []))
-  const written = [baseUrl, isUrl(document) ? document : undefined, ...tokenUrls].filter((one) => one !== undefined)
-  const named = new Set(baseUrl === undefined ? [] : written.map(originOf))
-  const home = baseUrl ?? (isUrl(document) ? document : undefined)
+  const tokenUrls = Object.values(auth).flatMap((profile) =>
+    profile.type === 'oauth2' && profile.tokenUrl ? [profile.tokenUrl] : [],
+  )
+  const configuredUrls = [baseUrl, isUrl(document) ? document : undefined, ...tokenUrls].filter(
+    (url) => url !== undefined,
+  )
+  const configuredOrigins = new Set(baseUrl === undefined ? [] : configuredUrls.map(originOf))
+  const apiUrl = baseUrl ?? (isUrl(document) ? document : undefined)
   return {
-    mayBePrivate: (url) => allowPrivate ?? named.has(url.origin),
-    mayHaveSecrets: (url) => home === undefined || url.origin === originOf(home),
+    mayBePrivate: (url) => allowPrivate ?? configuredOrigins.has(url.origin),
+    mayHaveSecrets: (url) => apiUrl === undefined || url.origin === originOf(apiUrl),
   }
 }
 
@@ -32,27 +36,27 @@ export function originsOf({ document, baseUrl, auth, allowPrivate }: ApiSettings
  * A warning for the operator if calls will be refused: the document names no server, or a private one that the settings
  * do not allow. Ignores servers of single paths.
  */
-export function addressProblem(
+export function findAddressProblem(
   id: string,
   settings: ApiSettings,
   document: Readonly<Record<string, unknown>>,
 ): string[] {
-  const where = `openapi.${id}`
+  const path = `openapi.${id}`
   const servers = Array.isArray(document['servers']) ? document['servers'] : []
   if (servers.length === 0 && hasServers(document['paths'])) return []
   let base: URL
   try {
     base = baseOf(id, { servers }, settings.baseUrl, settings.document)
   } catch {
-    return [`${where}: its document names no server, so calls fail. Set ${where}.baseUrl.`]
+    return [`${path}: its document names no server, so calls fail. Set ${path}.baseUrl.`]
   }
   if (originsOf(settings).mayBePrivate(base)) return []
   try {
-    assertReachable(base, publicOnly(`${where}.allowPrivate`))
+    assertReachable(base, publicOnly(`${path}.allowPrivate`))
     return []
   } catch {
     return [
-      `${where}: its document names the server ${base.origin}, which is private or uses plain http, so calls are refused. Set ${where}.baseUrl to this address, or ${where}.allowPrivate to true.`,
+      `${path}: its document names the server ${base.origin}, which is private or uses plain http, so calls are refused. Set ${path}.baseUrl to this address, or ${path}.allowPrivate to true.`,
     ]
   }
 }
@@ -62,7 +66,8 @@ const hasServers = (paths: unknown): boolean =>
   isRecord(paths) &&
   Object.values(paths).some(
     (item) =>
-      isRecord(item) && [item, ...Object.values(item)].some((one) => isRecord(one) && Array.isArray(one['servers'])),
+      isRecord(item) &&
+      [item, ...Object.values(item)].some((value) => isRecord(value) && Array.isArray(value['servers'])),
   )
 
 const originOf = (url: string): string => new URL(url).origin

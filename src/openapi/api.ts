@@ -18,13 +18,13 @@ import { resultOf } from './api-answer.ts'
 import { type Approval, listForAssessment, type OperationRejection } from './api-approval.ts'
 import { createAuth } from './api-auth.ts'
 import { createDocumentError, hashOf, type LoadedDocument, loadDocument } from './api-document.ts'
-import { addressProblem, originsOf } from './api-origins.ts'
+import { findAddressProblem, originsOf } from './api-origins.ts'
 import { baseOf, buildRequest } from './build-request.ts'
 import { type ApiSettings, isUrl } from './openapi-options.ts'
 import { isTooLarge, sourceOf } from './operation-source.ts'
 import { isOperation, type ListedOperation, type OperationRecord, operationsOf } from './operations.ts'
 import { defineOperation, type OperationDefinition } from './plan-operation.ts'
-import { fetchText, fileReader, urlReader } from './read-document.ts'
+import { createFileReader, createUrlReader, fetchText } from './read-document.ts'
 import { createSender } from './send-request.ts'
 
 /** What is stored about a document between runs, besides the document itself. */
@@ -68,7 +68,7 @@ export interface Api {
   /** Shows the stored operations at once; the document is checked after `delayMs`. */
   start(delayMs: number): void
   /** Called after a review decision. */
-  reviewed(): void
+  applyReview(): void
   /** Checks the document again now. Failures are logged, and the stored operations stay. */
   refresh(): Promise<void>
   status(): ApiStatus
@@ -82,7 +82,7 @@ const MAX_OPERATIONS = 2_000
 const RETRY_MS = 60_000
 /** Building the schema of the largest operation of GitHub's document takes a tenth of this. */
 const DEFINE_MS = 500
-const NOTHING_KNOWN: OperationDefinition = {
+const UNKNOWN_DEFINITION: OperationDefinition = {
   input: { type: 'object' },
   output: undefined,
   examples: [],
@@ -94,28 +94,28 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   const log = shared.log.scoped(module)
   const key = listKey(settings)
   const filters = createFilters(settings)
-  const passes = (name: string): boolean => leftOutBy(filters, name) === undefined
+  const isAllowed = (name: string): boolean => leftOutBy(filters, name) === undefined
   const origins = originsOf(settings)
   const sender = createSender(id, origins.mayBePrivate, `openapi.${id}.allowPrivate`)
   const auth = createAuth(id, settings.auth, settings.headers, sender.send, clock, origins.mayHaveSecrets)
-  const remote = isUrl(settings.document)
+  const isRemote = isUrl(settings.document)
 
   let state: OwnerState = 'connecting'
   let reason: string | undefined
   let storedList: StoredList | undefined
   let document: Json | undefined
-  /** The stored document does not match the stored list. */
-  let lost = false
+  /** The stored document is missing or does not match the stored list. */
+  let isDocumentLost = false
   /** Filtering tens of thousands of operations takes a while. */
-  let used: { readonly of: readonly ListedOperation[]; readonly list: readonly ListedOperation[] } | undefined
+  let usedCache: { readonly of: readonly ListedOperation[]; readonly list: readonly ListedOperation[] } | undefined
   let rejections: ReadonlyMap<string, OperationRejection> = new Map()
   let tools: readonly Tool[] = []
   let actions: ReadonlyMap<string, string> = new Map()
-  let named: ReadonlyMap<string, Tool | undefined> = new Map()
-  let looking: Promise<void> | undefined
+  let toolsByName: ReadonlyMap<string, Tool | undefined> = new Map()
+  let runningCheck: Promise<void> | undefined
   let cancel: (() => void) | undefined
   let stopped = false
-  const reported = new Set<string>()
+  const reportedProblems = new Set<string>()
 
   const host: ToolHost = {
     id,
@@ -125,37 +125,37 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       return JSON.stringify(storedList?.parts)
     },
     define,
-    unchecked,
+    onUnchecked: reportUnchecked,
     call,
   }
 
   function getDocument(): Json | undefined {
-    document ??= lost ? undefined : documents.get(key)
-    if (!document) readAgain()
+    document ??= isDocumentLost ? undefined : documents.get(key)
+    if (!document) rereadDocument()
     return document
   }
 
-  function readAgain(): void {
+  function rereadDocument(): void {
     document = undefined
-    if (lost) return
-    lost = true
+    if (isDocumentLost) return
+    isDocumentLost = true
     void refresh()
   }
 
   function define(record: ListedOperation): OperationDefinition {
-    const whole = getDocument()
-    if (!whole) return NOTHING_KNOWN
+    const apiDocument = getDocument()
+    if (!apiDocument) return UNKNOWN_DEFINITION
     try {
-      const source = sourceOf(whole, record)
+      const source = sourceOf(apiDocument, record)
       // Another process may have stored a newer document, which this process has not assessed.
       if (approval.fingerprint(source) !== record.hash) {
-        if (storedList?.operations.includes(record)) readAgain()
-        return { ...NOTHING_KNOWN, unusable: true }
+        if (storedList?.operations.includes(record)) rereadDocument()
+        return { ...UNKNOWN_DEFINITION, unusable: true }
       }
       const result = isTooLarge(source)
         ? undefined
         : runWithTimeout(DEFINE_MS, () => {
-            const definition = defineOperation(whole, record)
+            const definition = defineOperation(apiDocument, record)
             return expandedSchemaSize(definition.input) > MAX_EXPANDED_SCHEMA_SIZE ? undefined : definition
           })?.value
       if (result) return result
@@ -163,70 +163,72 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     } catch (error) {
       log.warn('an operation cannot be understood', { operation: record.name, error: messageOf(error) })
     }
-    return { ...NOTHING_KNOWN, unusable: true }
+    return { ...UNKNOWN_DEFINITION, unusable: true }
   }
 
-  function unchecked({ name }: OperationRecord): void {
+  function reportUnchecked({ name }: OperationRecord): void {
     const problem = `the arguments of ${name} are not checked here: its schema takes too long`
-    if (reported.has(problem)) return
-    reported.add(problem)
+    if (reportedProblems.has(problem)) return
+    reportedProblems.add(problem)
     log.warn(problem)
   }
 
   /** @param force check even if it was checked today */
-  async function look(force: boolean): Promise<void> {
+  async function checkDocument(force: boolean): Promise<void> {
     cancel?.()
     try {
-      if (remote) await lookThere(force)
-      else await lookHere()
-      become('ready')
+      if (isRemote) await checkRemote(force)
+      else await checkFile()
+      setState('ready')
     } catch (error) {
-      const why = messageOf(error)
-      log.warn('the document of an API cannot be used', { error: why })
+      const message = messageOf(error)
+      log.warn('the document of an API cannot be used', { error: message })
       // The stored operations still work as before.
-      become(tools.length > 0 ? 'degraded' : 'failing', why)
+      setState(tools.length > 0 ? 'degraded' : 'failing', message)
     }
     if (stopped) return
-    const again = state === 'ready' ? (remote ? DAY_MS : undefined) : RETRY_MS
-    if (again !== undefined) cancel = clock.after(again, () => void refresh())
+    const delayMs = state === 'ready' ? (isRemote ? DAY_MS : undefined) : RETRY_MS
+    if (delayMs !== undefined) cancel = clock.after(delayMs, () => void refresh())
   }
 
-  async function lookHere(): Promise<void> {
-    const read = fileReader(settings.document)
-    if (storedList && !lost && (await isSame(storedList, read))) return
-    await take(await loadDocument(settings.document, read))
+  async function checkFile(): Promise<void> {
+    const read = createFileReader(settings.document)
+    if (storedList && !isDocumentLost && (await hasSameParts(storedList, read))) return
+    await useDocument(await loadDocument(settings.document, read))
   }
 
-  async function lookThere(force: boolean): Promise<void> {
-    const fresh = storedList !== undefined && clock.now() - storedList.checkedAt < DAY_MS
-    if (fresh && !force) return
-    const fetched = await fetchText(settings.document, sender.send, lost ? undefined : storedList?.etag)
-    const same =
-      storedList && !lost && (fetched === undefined || storedList.parts[settings.document] === hashOf(fetched.text))
-    if (storedList && same) {
+  async function checkRemote(force: boolean): Promise<void> {
+    const isFresh = storedList !== undefined && clock.now() - storedList.checkedAt < DAY_MS
+    if (isFresh && !force) return
+    const fetched = await fetchText(settings.document, sender.send, isDocumentLost ? undefined : storedList?.etag)
+    const isUnchanged =
+      storedList &&
+      !isDocumentLost &&
+      (fetched === undefined || storedList.parts[settings.document] === hashOf(fetched.text))
+    if (storedList && isUnchanged) {
       storedList = { ...storedList, checkedAt: clock.now() }
       lists.set(key, storedList)
     } else if (fetched)
-      await take(
-        await loadDocument(settings.document, urlReader(fetched, settings.document, sender.send)),
+      await useDocument(
+        await loadDocument(settings.document, createUrlReader(fetched, settings.document, sender.send)),
         fetched.etag,
       )
   }
 
-  async function take(loaded: LoadedDocument, etag?: string): Promise<void> {
-    const operations = await listed(loaded.document)
+  async function useDocument(loaded: LoadedDocument, etag?: string): Promise<void> {
+    const operations = await listOperations(loaded.document)
     // A typing error must not use up the first look, or all operations would need a review after it is corrected.
     if (operations.length === 0) throw createDocumentError('it describes no operations; check "paths"')
     // Each step takes up to 100 ms for a large document; other work runs between them.
-    const turn = createPause(0)
-    await turn()
+    const pause = createPause(0)
+    await pause()
     if (stopped) return
     documents.set(key, loaded.document)
-    await turn()
+    await pause()
     if (stopped) return
     const { info } = loaded.document
     document = loaded.document
-    lost = false
+    isDocumentLost = false
     storedList = {
       format: 2,
       location: settings.document,
@@ -236,50 +238,50 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       ...(isRecord(info) && typeof info['title'] === 'string' ? { title: info['title'].slice(0, 200) } : {}),
       operations,
     }
-    const count = operations.filter(({ name }) => passes(name)).length
+    const count = operations.filter(({ name }) => isAllowed(name)).length
     if (count > MAX_OPERATIONS)
       log.warn(`the document has ${count} operations; only the first ${MAX_OPERATIONS} are used (openapi.${id}.allow)`)
-    admit(loaded.document)
-    await turn()
+    assessOperations(loaded.document)
+    await pause()
     if (stopped) return
     publish()
-    await turn()
+    await pause()
     if (!stopped) lists.set(key, storedList)
   }
 
-  async function listed(whole: Json): Promise<ListedOperation[]> {
+  async function listOperations(apiDocument: Json): Promise<ListedOperation[]> {
     const operations: ListedOperation[] = []
     const pause = createPause()
-    for (const record of await operationsOf(whole, pause)) {
-      operations.push({ ...record, hash: approval.fingerprint(sourceOf(whole, record)) })
+    for (const record of await operationsOf(apiDocument, pause)) {
+      operations.push({ ...record, hash: approval.fingerprint(sourceOf(apiDocument, record)) })
       await pause()
     }
     return operations
   }
 
-  /** Assesses all operations that are not approved as they are. @param read the document, if it was read just now */
-  function admit(read?: Json): void {
+  /** Assesses all operations that are not approved as they are. @param freshDocument the document, if it was read just now */
+  function assessOperations(freshDocument?: Json): void {
     if (!storedList) return
     const { seal } = storedList
     const operations = usedOperations()
     // Which operations of a large document are used depends on the settings, too.
-    if (!read && operations === storedList.operations && approval.holds(id, seal)) {
+    if (!freshDocument && operations === storedList.operations && approval.isSealValid(id, seal)) {
       rejections = new Map()
       return
     }
-    const seen = read
-      ? listForAssessment(operations, () => read)
+    const candidates = freshDocument
+      ? listForAssessment(operations, () => freshDocument)
       : listForAssessment(operations, getDocument, approval.fingerprint)
-    rejections = approval.look(id, settings, seen)
-    const now = approval.seal(id, operations)
-    if (now === undefined || now === seal) return
-    storedList = { ...storedList, seal: now }
+    rejections = approval.assess(id, settings, candidates)
+    const currentSeal = approval.seal(id, operations)
+    if (currentSeal === undefined || currentSeal === seal) return
+    storedList = { ...storedList, seal: currentSeal }
     // So that the next start need not compare them.
-    if (!read) lists.set(key, storedList)
+    if (!freshDocument) lists.set(key, storedList)
   }
 
-  function waiting(): { readonly notice?: string } {
-    const names = [...rejections].filter(([name, { waits }]) => waits && passes(name))
+  function reviewNotice(): { readonly notice?: string } {
+    const names = [...rejections].filter(([name, { needsReview }]) => needsReview && isAllowed(name))
     return names.length === 0 ? {} : { notice: approval.notice(id, names.length) }
   }
 
@@ -287,31 +289,31 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   function usedOperations(): readonly ListedOperation[] {
     const all = storedList?.operations ?? []
     if (all.length <= MAX_OPERATIONS) return all
-    if (used?.of !== all) {
-      used = { of: all, list: all.filter(({ name }) => passes(name)).slice(0, MAX_OPERATIONS) }
+    if (usedCache?.of !== all) {
+      usedCache = { of: all, list: all.filter(({ name }) => isAllowed(name)).slice(0, MAX_OPERATIONS) }
     }
-    return used.list
+    return usedCache.list
   }
 
   function publish(): void {
     const operations = storedList?.operations ?? []
-    const passing = usedOperations().filter(({ name }) => passes(name))
+    const allowedOperations = usedOperations().filter(({ name }) => isAllowed(name))
     actions = operationActions(
-      passing.map(({ name }) => name),
+      allowedOperations.map(({ name }) => name),
       settings,
       actions,
       (name) => rejections.has(name),
     )
-    const own = new Map<string, Tool | undefined>(operations.map(({ name }) => [name, undefined]))
+    const byName = new Map<string, Tool | undefined>(operations.map(({ name }) => [name, undefined]))
     // Rejected operations keep their ids, so that no other operation takes them.
-    const adapted = passing.map((record) => {
+    const adapted = allowedOperations.map((record) => {
       const tool = adaptOperation(record, host, actions.get(record.name) ?? record.name)
-      own.set(record.name, tool)
+      byName.set(record.name, tool)
       return { tool, why: rejections.get(record.name) }
     })
     tools = adapted.flatMap(({ tool, why }) => (why ? [] : [tool]))
     const quarantined = adapted.flatMap(({ tool, why }) => (why ? [{ tool, ...why }] : []))
-    named = own
+    toolsByName = byName
     const summary = settings.summary ?? (storedList?.title ? `The API ${storedList.title}` : '')
     catalog.set(
       {
@@ -320,29 +322,30 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
         ...(summary === '' ? {} : { about: summary }),
         origin: 'upstream',
         state,
-        ...waiting(),
+        ...reviewNotice(),
         ...(reason === undefined ? {} : { reason }),
       },
       { tools, quarantined },
     )
-    for (const problem of problems().filter((one) => !mayAppearLater(one) && !reported.has(one))) {
-      reported.add(problem)
+    for (const problem of findProblems()) {
+      if (mayAppearLater(problem) || reportedProblems.has(problem)) continue
+      reportedProblems.add(problem)
       log.warn(problem)
     }
   }
 
-  function become(next: OwnerState, why?: string): void {
-    if (stopped || (state === next && reason === why)) return
-    state = next
-    reason = why
-    catalog.describe(module, { state, ...(why === undefined ? {} : { reason: why }) })
+  function setState(nextState: OwnerState, nextReason?: string): void {
+    if (stopped || (state === nextState && reason === nextReason)) return
+    state = nextState
+    reason = nextReason
+    catalog.describe(module, { state, ...(nextReason === undefined ? {} : { reason: nextReason }) })
   }
 
-  const problems = (): string[] => namingProblems(`openapi.${id}.tools`, id, settings, named, catalog)
+  const findProblems = (): string[] => namingProblems(`openapi.${id}.tools`, id, settings, toolsByName, catalog)
 
-  function addressProblems(): string[] {
-    const whole = document ?? (lost ? undefined : documents.get(key))
-    return whole ? addressProblem(id, settings, whole) : []
+  function findAddressProblems(): string[] {
+    const apiDocument = document ?? (isDocumentLost ? undefined : documents.get(key))
+    return apiDocument ? findAddressProblem(id, settings, apiDocument) : []
   }
 
   async function call(
@@ -351,8 +354,9 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     input: unknown,
     ctx: CallContext,
   ): Promise<ToolResult> {
-    const why = rejections.get(record.name)
-    if (why) throw new PegboardError(why.code, `${module}.${record.name} ${why.reason}.`, { hint: why.hint })
+    const rejection = rejections.get(record.name)
+    if (rejection)
+      throw new PegboardError(rejection.code, `${module}.${record.name} ${rejection.reason}.`, { hint: rejection.hint })
     if (unusable)
       throw new PegboardError(
         'E_BACKEND_UNAVAILABLE',
@@ -362,14 +366,15 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
           hint: 'The log of Pegboard has the reason.',
         },
       )
-    const whole = getDocument()
-    if (!whole) throw new PegboardError('E_BACKEND_UNAVAILABLE', `The document of the API ${id} is being read again.`)
+    const apiDocument = getDocument()
+    if (!apiDocument)
+      throw new PegboardError('E_BACKEND_UNAVAILABLE', `The document of the API ${id} is being read again.`)
     const timeoutMs = settings.tools[record.name]?.timeoutMs ?? settings.timeoutMs
     const base = baseOf(id, plan, settings.baseUrl, settings.document)
-    const attempt = async () => {
+    const sendRequest = async () => {
       const draft = await buildRequest(record.path, plan, base, asRecord(input))
       for (const [name, value] of Object.entries(settings.headers)) draft.headers[name.toLowerCase()] = value
-      await auth.sign(draft, plan, whole, ctx.signal)
+      await auth.sign(draft, plan, apiDocument, ctx.signal)
       return await sender.send({
         ...draft,
         method: record.method.toUpperCase(),
@@ -378,46 +383,46 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
         signal: ctx.signal,
       })
     }
-    let answer = await attempt()
+    let response = await sendRequest()
     // The API did not execute the request, so it can be repeated safely.
-    if (answer.status === 401 && auth.refused()) answer = await attempt()
-    const result = resultOf(`${id} ${record.name}`, answer, auth.redact, output !== undefined, clock.now())
+    if (response.status === 401 && auth.discardTokens()) response = await sendRequest()
+    const result = resultOf(`${id} ${record.name}`, response, auth.redact, output !== undefined, clock.now())
     attributeErrors(id, result)
     return { kind: 'mcp', result }
   }
 
   async function refresh(): Promise<void> {
-    await looking
-    await lookOnce(true)
+    await runningCheck
+    await checkOnce(true)
   }
 
-  function lookOnce(force: boolean): Promise<void> {
-    looking ??= look(force).finally(() => {
-      looking = undefined
+  function checkOnce(force: boolean): Promise<void> {
+    runningCheck ??= checkDocument(force).finally(() => {
+      runningCheck = undefined
     })
-    return looking
+    return runningCheck
   }
 
   return {
     start(delayMs) {
-      const before = lists.get(key)
-      if (isStoredList(before) && before.location === settings.document) {
-        storedList = before
+      const stored = lists.get(key)
+      if (isStoredList(stored) && stored.location === settings.document) {
+        storedList = stored
         state = 'known'
       }
-      admit()
+      assessOperations()
       publish()
-      cancel = clock.after(delayMs, () => void lookOnce(false))
+      cancel = clock.after(delayMs, () => void checkOnce(false))
     },
-    reviewed() {
+    applyReview() {
       if (stopped || !storedList) return
-      const before = reasonsOf(rejections)
-      admit()
-      if (reasonsOf(rejections) !== before) publish()
+      const previousReasons = reasonsOf(rejections)
+      assessOperations()
+      if (reasonsOf(rejections) !== previousReasons) publish()
     },
     refresh,
     status: () => ({ id, module, state, tools: tools.length, ...(reason === undefined ? {} : { reason }) }),
-    problems: () => [...problems(), ...addressProblems()],
+    problems: () => [...findProblems(), ...findAddressProblems()],
     async stop() {
       stopped = true
       cancel?.()
@@ -442,7 +447,7 @@ export const isStoredList = (list: unknown): list is StoredList =>
   Array.isArray(list['operations']) &&
   list['operations'].every(isOperation)
 
-async function isSame({ parts }: StoredList, read: (location: string) => Promise<string>): Promise<boolean> {
+async function hasSameParts({ parts }: StoredList, read: (location: string) => Promise<string>): Promise<boolean> {
   for (const [location, hash] of Object.entries(parts)) {
     // A missing document is reported when it is read.
     const text = await read(location).catch(() => undefined)

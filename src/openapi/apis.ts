@@ -30,35 +30,40 @@ export function createApis(options: ApisOptions): Apis {
   let unlisten: (() => void) | undefined
   let queue: Promise<void> = Promise.resolve()
 
-  const retire = (api: Api): Promise<void> =>
+  const stopApi = (api: Api): Promise<void> =>
     api.stop().catch((error: unknown) => log.error('an API could not be stopped', { error }))
 
-  async function run(): Promise<void> {
+  async function applyConfiguration(): Promise<void> {
     const enabledApis = Object.entries(configured).filter(([, { enabled }]) => enabled)
     if (!started || (enabledApis.length === 0 && running.size === 0)) return
     // Loaded on demand, because most configurations name no API.
     const { createApi } = await import('./api.ts')
-    const next: typeof running = new Map()
+    const nextRunning: typeof running = new Map()
     for (const [id, settings] of enabledApis) {
       const text = JSON.stringify(settings)
-      const before = running.get(id)
-      next.set(id, before?.text === text ? before : { api: createApi(id, moduleOf(id), settings, options), text })
+      const existing = running.get(id)
+      nextRunning.set(
+        id,
+        existing?.text === text ? existing : { api: createApi(id, moduleOf(id), settings, options), text },
+      )
     }
     for (const [id, { api }] of running) {
-      if (next.get(id)?.api === api) void api.refresh()
+      if (nextRunning.get(id)?.api === api) void api.refresh()
       else {
-        void retire(api)
+        void stopApi(api)
         catalog.delete(moduleOf(id))
       }
     }
-    const added = [...next].filter(([id, { api }]) => running.get(id)?.api !== api)
-    running = next
+    const added = [...nextRunning].filter(([id, { api }]) => running.get(id)?.api !== api)
+    running = nextRunning
     for (const [, { api }] of added) api.start(delayMs)
   }
 
   /** One at a time, so that no change works with what another is about to change. */
-  function runNext(): Promise<void> {
-    queue = queue.then(run).catch((error: unknown) => log.error('APIs could not be configured', { error }))
+  function enqueueRun(): Promise<void> {
+    queue = queue
+      .then(applyConfiguration)
+      .catch((error: unknown) => log.error('APIs could not be configured', { error }))
     return queue
   }
 
@@ -67,13 +72,13 @@ export function createApis(options: ApisOptions): Apis {
       if (started) return
       started = true
       unlisten = options.approval.onChange(() => {
-        for (const { api } of running.values()) api.reviewed()
+        for (const { api } of running.values()) api.applyReview()
       })
-      await runNext()
+      await enqueueRun()
     },
     async configure(apis) {
       configured = apis
-      if (started) await runNext()
+      if (started) await enqueueRun()
     },
     status: () =>
       Object.entries(configured).flatMap(([id, { enabled }]) =>
@@ -90,9 +95,9 @@ export function createApis(options: ApisOptions): Apis {
       started = false
       unlisten?.()
       await queue
-      const all = [...running.values()].map(({ api }) => retire(api))
+      const stops = [...running.values()].map(({ api }) => stopApi(api))
       running = new Map()
-      await Promise.all(all)
+      await Promise.all(stops)
     },
   }
 }

@@ -10,7 +10,7 @@ const COSTLY = /"(?:pattern|patternProperties|\$ref|\$dynamicRef|uniqueItems)":/
  * Validates arguments against a schema from the document. Its expressions and references can be arbitrarily slow, so
  * a check that exceeded its time is not used again; the API validates as well.
  */
-export function checkOf(schema: JsonSchema, unchecked: () => void): (value: unknown) => ParseResult {
+export function createCheck(schema: JsonSchema, onUnchecked: () => void): (value: unknown) => ParseResult {
   const { parse } = toSchema(schema)
   if (!COSTLY.test(JSON.stringify(schema))) return parse
   let gaveUp = false
@@ -19,7 +19,7 @@ export function checkOf(schema: JsonSchema, unchecked: () => void): (value: unkn
     if (checked) return checked.value
     // Otherwise every call would block the process for as long again.
     gaveUp = true
-    unchecked()
+    onUnchecked()
     return { ok: true, value }
   }
 }

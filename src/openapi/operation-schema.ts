@@ -14,7 +14,7 @@ export interface Converter {
   /** Converts a schema of the document to JSON Schema 2020-12. Referenced schemas are added to `definitions`. */
   convert(schema: unknown): JsonSchema | boolean
   /** The same, but resolves a reference at the top and merges an `allOf` of plain objects. */
-  whole(schema: unknown): JsonSchema
+  convertMerged(schema: unknown): JsonSchema
   /** All schemas referenced so far, for `$defs`. */
   definitions(): Readonly<Record<string, unknown>>
 }
@@ -24,13 +24,13 @@ const TEXTS = new Set(['title', 'description', '$comment'])
 const DROPPED = new Set(['xml', 'externalDocs', 'discriminator', 'nullable', 'example', 'readOnly', 'writeOnly'])
 
 export function createConverter(document: Json, direction: Direction): Converter {
-  const old = String(document['openapi']).startsWith('3.0')
+  const isVersion30 = String(document['openapi']).startsWith('3.0')
   const names = new Map<string, string>()
   const uniqueName = createUniqueNames()
   const definitions: Record<string, unknown> = {}
-  const hidden = direction === 'request' ? 'readOnly' : 'writeOnly'
+  const hiddenKeyword = direction === 'request' ? 'readOnly' : 'writeOnly'
 
-  function reference(ref: string): JsonSchema {
+  function createReference(ref: string): JsonSchema {
     let name = names.get(ref)
     if (name === undefined) {
       const target = resolvePointer(document, ref)
@@ -50,20 +50,20 @@ export function createConverter(document: Json, direction: Direction): Converter
     if (!isRecord(schema)) return {}
     const { $ref: ref } = schema
     if (typeof ref === 'string') {
-      const beside = old ? {} : keywords(schema)
-      const target = reference(ref)
-      return Object.keys(beside).length > 0 ? { ...beside, ...target } : target
+      const siblings = isVersion30 ? {} : convertKeywords(schema)
+      const target = createReference(ref)
+      return Object.keys(siblings).length > 0 ? { ...siblings, ...target } : target
     }
-    const converted = keywords(schema)
-    return old && schema['nullable'] === true ? orNull(converted) : converted
+    const converted = convertKeywords(schema)
+    return isVersion30 && schema['nullable'] === true ? allowNull(converted) : converted
   }
 
-  function keywords(schema: Json): Record<string, unknown> {
+  function convertKeywords(schema: Json): Record<string, unknown> {
     const result: Record<string, unknown> = {}
     for (const [key, value] of Object.entries(schema)) {
       if (key === '$ref' || key === '__proto__' || DROPPED.has(key) || key.startsWith('x-')) continue
-      if (key === 'properties' && isRecord(value)) result[key] = shown(value)
-      else if (MAP_KEYWORDS.has(key) && isRecord(value)) result[key] = mapped(value)
+      if (key === 'properties' && isRecord(value)) result[key] = convertProperties(value)
+      else if (MAP_KEYWORDS.has(key) && isRecord(value)) result[key] = convertMap(value)
       else if (LIST_KEYWORDS.has(key) && Array.isArray(value)) result[key] = value.map(convert)
       else if (SCHEMA_KEYWORDS.has(key)) result[key] = convert(value)
       // Some documents carry patterns of other languages.
@@ -72,8 +72,8 @@ export function createConverter(document: Json, direction: Direction): Converter
     }
     const { properties, required } = schema
     if (Array.isArray(required) && isRecord(properties)) {
-      const left = required.filter((name) => !isHidden(properties[name]))
-      if (left.length > 0) result['required'] = left
+      const remaining = required.filter((name) => !isHidden(properties[name]))
+      if (remaining.length > 0) result['required'] = remaining
       else delete result['required']
     } else if ('required' in result && !Array.isArray(required)) delete result['required']
     // OpenAPI 3.0 uses booleans where 2020-12 uses numbers.
@@ -94,51 +94,51 @@ export function createConverter(document: Json, direction: Direction): Converter
 
   const isHidden = (property: unknown): boolean => {
     if (!isRecord(property)) return false
-    if (property[hidden] === true) return true
+    if (property[hiddenKeyword] === true) return true
     const target = typeof property['$ref'] === 'string' ? resolvePointer(document, property['$ref']) : undefined
-    return isRecord(target) && target[hidden] === true
+    return isRecord(target) && target[hiddenKeyword] === true
   }
-  const shown = (properties: Json): Record<string, unknown> =>
+  const convertProperties = (properties: Json): Record<string, unknown> =>
     Object.fromEntries(
-      Object.entries(properties).flatMap(([name, one]) => (isHidden(one) ? [] : [[name, convert(one)]])),
+      Object.entries(properties).flatMap(([name, property]) => (isHidden(property) ? [] : [[name, convert(property)]])),
     )
-  const mapped = (schemas: Json): Record<string, unknown> =>
-    Object.fromEntries(Object.entries(schemas).map(([name, one]) => [name, convert(one)]))
+  const convertMap = (schemas: Json): Record<string, unknown> =>
+    Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, convert(schema)]))
 
-  const follow = (schema: JsonSchema | boolean): JsonSchema => {
-    let at: unknown = schema
-    for (let hops = 0; hops < 50 && isRecord(at) && typeof at['$ref'] === 'string'; hops++) {
-      const { $ref: ref, ...beside } = at
+  const resolveReference = (schema: JsonSchema | boolean): JsonSchema => {
+    let current: unknown = schema
+    for (let hops = 0; hops < 50 && isRecord(current) && typeof current['$ref'] === 'string'; hops++) {
+      const { $ref: ref, ...siblings } = current
       const target = definitions[String(ref).slice('#/$defs/'.length)]
-      at = isRecord(target) ? { ...target, ...beside } : {}
+      current = isRecord(target) ? { ...target, ...siblings } : {}
     }
-    return asRecord(at)
+    return asRecord(current)
   }
 
-  function whole(schema: unknown): JsonSchema {
-    return merged(follow(convert(schema)), 0)
+  function convertMerged(schema: unknown): JsonSchema {
+    return mergeAllOf(resolveReference(convert(schema)), 0)
   }
 
-  function merged(schema: JsonSchema, depth: number): JsonSchema {
+  function mergeAllOf(schema: JsonSchema, depth: number): JsonSchema {
     const { allOf, ...rest } = schema
     if (!Array.isArray(allOf) || depth > 10) return schema
-    const parts = allOf.map((part) => merged(follow(part as JsonSchema), depth + 1))
+    const parts = allOf.map((part) => mergeAllOf(resolveReference(part as JsonSchema), depth + 1))
     const plainObjects = parts.every((part) => !['allOf', 'anyOf', 'oneOf', 'not', 'if'].some((key) => key in part))
     if (!plainObjects) return schema
-    const all = [...parts, rest]
-    const required = [...new Set(all.flatMap((part) => (Array.isArray(part['required']) ? part['required'] : [])))]
-    const properties = Object.assign({}, ...all.map((part) => part['properties'] ?? {}))
+    const schemas = [...parts, rest]
+    const required = [...new Set(schemas.flatMap((part) => (Array.isArray(part['required']) ? part['required'] : [])))]
+    const properties = Object.assign({}, ...schemas.map((part) => part['properties'] ?? {}))
     return {
-      ...Object.assign({}, ...all),
+      ...Object.assign({}, ...schemas),
       ...(Object.keys(properties).length > 0 ? { type: 'object', properties } : {}),
       ...(required.length > 0 ? { required } : {}),
     }
   }
 
-  return { convert, whole, definitions: () => definitions }
+  return { convert, convertMerged, definitions: () => definitions }
 }
 
-function orNull(schema: Record<string, unknown>): JsonSchema {
+function allowNull(schema: Record<string, unknown>): JsonSchema {
   const { type, enum: values } = schema
   if (typeof type === 'string')
     return {
@@ -146,7 +146,7 @@ function orNull(schema: Record<string, unknown>): JsonSchema {
       type: [type, 'null'],
       ...(Array.isArray(values) && !values.includes(null) ? { enum: [...values, null] } : {}),
     }
-  const { title, description, default: preset, examples, ...rest } = schema
-  const notes = omitUndefined({ title, description, default: preset, examples })
-  return Object.keys(rest).length === 0 ? notes : { ...notes, anyOf: [rest, { type: 'null' }] }
+  const { title, description, default: defaultValue, examples, ...rest } = schema
+  const annotations = omitUndefined({ title, description, default: defaultValue, examples })
+  return Object.keys(rest).length === 0 ? annotations : { ...annotations, anyOf: [rest, { type: 'null' }] }
 }

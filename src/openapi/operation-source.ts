@@ -6,8 +6,8 @@ import { lookUp } from './api-document.ts'
 import { findOperation, listParameters, type OperationRecord, removeTags } from './operations.ts'
 
 /** An operation with more referenced parts, or deeper ones, is not used. */
-const MOST_PARTS = 20_000
-const DEEPEST = 100
+const MAX_PARTS = 20_000
+const MAX_DEPTH = 100
 
 /**
  * Everything the document says about an operation that a model may read or that shapes a request. This is what a
@@ -21,43 +21,43 @@ export function sourceOf(
   const { item, operation } = findOperation(document, { method, path })
   const { summary, description, tags, deprecated } = operation
   const nameAndDescription = { name, description: removeTags(summary, description) }
-  const copy = createCopy(document)
+  const copier = createCopier(document)
   try {
     const server = firstServer(operation, item, document)
     const security = operation['security'] ?? document['security']
     return {
       ...nameAndDescription,
-      annotations: { method, path, ...omitUndefined({ tags: copy.of(tags), deprecated: copy.of(deprecated) }) },
+      annotations: { method, path, ...omitUndefined({ tags: copier.copy(tags), deprecated: copier.copy(deprecated) }) },
       inputSchema: {
-        parameters: parametersOf(document, item, operation, copy.of),
-        ...omitUndefined({ body: copy.of(lookUp(document, operation['requestBody'])) }),
-        ...copy.definitions(),
+        parameters: parametersOf(document, item, operation, copier.copy),
+        ...omitUndefined({ body: copier.copy(lookUp(document, operation['requestBody'])) }),
+        ...copier.definitions(),
       },
-      outputSchema: answersOf(document, operation, copy),
-      ...(server ? { server: copy.of(omitUndefined({ url: server['url'], variables: server['variables'] })) } : {}),
-      ...omitUndefined({ security: copy.of(security), schemes: schemesOf(document, security) }),
+      outputSchema: outlineResponses(document, operation, copier),
+      ...(server ? { server: copier.copy(omitUndefined({ url: server['url'], variables: server['variables'] })) } : {}),
+      ...omitUndefined({ security: copier.copy(security), schemes: schemesOf(document, security) }),
     }
   } catch (error) {
-    if (error !== tooMuch) throw error
+    if (error !== tooLargeError) throw error
     return { ...nameAndDescription, annotations: { method, path }, tooLarge: true }
   }
 }
 
 export const isTooLarge = (source: Json): boolean => source['tooLarge'] === true
 
-const tooMuch = new Error('the operation is too large')
+const tooLargeError = new Error('the operation is too large')
 
-interface Copy {
+interface Copier {
   /** The same with names instead of references, counting the parts. */
-  of(value: unknown, depth?: number): unknown
+  copy(value: unknown, depth?: number): unknown
   /** Everything referenced so far, by name. */
   definitions(): Json
 }
 
-function createCopy(document: Json): Copy {
+function createCopier(document: Json): Copier {
   const names = new Map<string, string>()
   const uniqueName = createUniqueNames()
-  const open: string[] = []
+  const pendingRefs: string[] = []
   let parts = 0
 
   /** The last part of the reference; its file may change. */
@@ -66,49 +66,52 @@ function createCopy(document: Json): Copy {
     if (cached !== undefined) return cached
     const name = uniqueName(ref.split('/').pop() || 'it')
     names.set(ref, name)
-    open.push(ref)
+    pendingRefs.push(ref)
     return name
   }
 
-  function of(value: unknown, depth = 0): unknown {
-    if (++parts > MOST_PARTS || depth > DEEPEST) throw tooMuch
-    if (Array.isArray(value)) return value.map((one) => of(one, depth + 1))
+  function copy(value: unknown, depth = 0): unknown {
+    if (++parts > MAX_PARTS || depth > MAX_DEPTH) throw tooLargeError
+    if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1))
     if (!isRecord(value)) return value
     return Object.fromEntries(
-      Object.entries(value).map(([key, one]) => [
+      Object.entries(value).map(([key, member]) => [
         key,
-        key === '$ref' && typeof one === 'string' ? nameOf(one) : of(one, depth + 1),
+        key === '$ref' && typeof member === 'string' ? nameOf(member) : copy(member, depth + 1),
       ]),
     )
   }
 
   return {
-    of,
+    copy,
     definitions() {
       const entries: [string, unknown][] = []
-      for (let ref = open.shift(); ref !== undefined; ref = open.shift())
-        entries.push([nameOf(ref), of(resolvePointer(document, ref) ?? null)])
+      for (let ref = pendingRefs.shift(); ref !== undefined; ref = pendingRefs.shift())
+        entries.push([nameOf(ref), copy(resolvePointer(document, ref) ?? null)])
       return entries.length > 0 ? { definitions: Object.fromEntries(entries) } : {}
     },
   }
 }
 
 /** By place and name. Parameters of the operation override those of the path. */
-function parametersOf(document: Json, item: Json, operation: Json, copy: Copy['of']): Json {
+function parametersOf(document: Json, item: Json, operation: Json, copy: Copier['copy']): Json {
   return Object.fromEntries(
-    listParameters(document, item, operation).map((one) => [`${one['in']}:${one['name']}`, copy(one)]),
+    listParameters(document, item, operation).map((parameter) => [
+      `${parameter['in']}:${parameter['name']}`,
+      copy(parameter),
+    ]),
   )
 }
 
 /** Only the outline of responses is shown: their fields with types and descriptions. */
-function answersOf(document: Json, { responses }: Json, copy: Copy): Json {
-  const good = Object.entries(asRecord(responses)).filter(([status]) => /^2/.test(status))
+function outlineResponses(document: Json, { responses }: Json, copier: Copier): Json {
+  const successes = Object.entries(asRecord(responses)).filter(([status]) => /^2/.test(status))
   return Object.fromEntries(
-    good.map(([status, raw]) => {
+    successes.map(([status, raw]) => {
       const content = lookUp(document, raw)?.['content']
       const types = Object.entries(asRecord(content)).map(([type, media]) => [
         type,
-        outline(document, lookUp(document, media)?.['schema'], copy, 0),
+        outline(document, lookUp(document, media)?.['schema'], copier, 0),
       ])
       return [status, Object.fromEntries(types)]
     }),
@@ -116,20 +119,20 @@ function answersOf(document: Json, { responses }: Json, copy: Copy): Json {
 }
 
 /** Follows references through merged schemas and list items. */
-function outline(document: Json, schema: unknown, copy: Copy, depth: number): unknown {
-  if (depth > DEEPEST) throw tooMuch
-  const whole = lookUp(document, schema)
-  if (!whole) return null
-  const beside = isRecord(schema) && whole !== schema ? schema : {}
-  const { properties, allOf, items } = { ...whole, ...beside }
-  const fields = Object.entries(asRecord(properties)).map(([name, one]) => [
+function outline(document: Json, schema: unknown, copier: Copier, depth: number): unknown {
+  if (depth > MAX_DEPTH) throw tooLargeError
+  const resolved = lookUp(document, schema)
+  if (!resolved) return null
+  const siblings = isRecord(schema) && resolved !== schema ? schema : {}
+  const { properties, allOf, items } = { ...resolved, ...siblings }
+  const fields = Object.entries(asRecord(properties)).map(([name, field]) => [
     name,
-    isRecord(one) ? copy.of(omitUndefined({ type: one['type'], description: one['description'] })) : null,
+    isRecord(field) ? copier.copy(omitUndefined({ type: field['type'], description: field['description'] })) : null,
   ])
   return {
     ...(fields.length > 0 ? { properties: Object.fromEntries(fields) } : {}),
-    ...(Array.isArray(allOf) ? { allOf: allOf.map((one) => outline(document, one, copy, depth + 1)) } : {}),
-    ...(items === undefined ? {} : { items: outline(document, items, copy, depth + 1) }),
+    ...(Array.isArray(allOf) ? { allOf: allOf.map((part) => outline(document, part, copier, depth + 1)) } : {}),
+    ...(items === undefined ? {} : { items: outline(document, items, copier, depth + 1) }),
   }
 }
 
@@ -141,9 +144,11 @@ const firstServer = (...places: readonly Json[]): Json | undefined =>
 
 /** Addresses and places for credentials, of the named schemes; of all schemes if none is named. */
 function schemesOf(document: Json, security: unknown): Json | undefined {
-  const all = asRecord(asRecord(document['components'])['securitySchemes'])
-  const named = Array.isArray(security) ? security.flatMap((one) => (isRecord(one) ? Object.keys(one) : [])) : undefined
-  const schemes = Object.entries(all).filter(([name]) => named?.includes(name) ?? true)
+  const allSchemes = asRecord(asRecord(document['components'])['securitySchemes'])
+  const schemeNames = Array.isArray(security)
+    ? security.flatMap((requirement) => (isRecord(requirement) ? Object.keys(requirement) : []))
+    : undefined
+  const schemes = Object.entries(allSchemes).filter(([name]) => schemeNames?.includes(name) ?? true)
   if (schemes.length === 0) return undefined
   return Object.fromEntries(
     schemes.map(([name, scheme]) => {

@@ -32,7 +32,7 @@ export type Method = (typeof METHODS)[number]
 /** Checks the shape of a stored operation. */
 export const isOperation = (value: unknown): boolean =>
   isRecord(value) &&
-  [value['name'], value['path'], value['title'], value['description']].every((one) => typeof one === 'string') &&
+  [value['name'], value['path'], value['title'], value['description']].every((text) => typeof text === 'string') &&
   METHODS.includes(value['method'] as Method) &&
   Array.isArray(value['tags']) &&
   typeof value['hash'] === 'string' &&
@@ -41,31 +41,31 @@ export const isOperation = (value: unknown): boolean =>
 const MAX_DESCRIPTION = 1_024
 const MAX_NAME = 256
 // `..` and its other spellings lead out of the operator's base URL.
-const LEAVES = /(?:^|[/\\])(?:\.|%2e){1,2}(?:[/\\?#]|$)|\\|^\/\//i
+const LEAVES_BASE_URL = /(?:^|[/\\])(?:\.|%2e){1,2}(?:[/\\?#]|$)|\\|^\/\//i
 
 type UnnamedOperation = OperationRecord & { readonly generatedName: string }
 
 /** All operations of a document, in order. */
 export async function operationsOf(document: Json, pause = createPause()): Promise<OperationRecord[]> {
   const { paths } = document
-  const found: UnnamedOperation[] = []
+  const operations: UnnamedOperation[] = []
   for (const [path, raw] of Object.entries(asRecord(paths))) {
     const item = lookUp(document, raw)
-    if (!item || !path.startsWith('/') || LEAVES.test(path)) continue
+    if (!item || !path.startsWith('/') || LEAVES_BASE_URL.test(path)) continue
     for (const method of METHODS) {
       const operation = lookUp(document, item[method])
-      if (operation) found.push(recordOf(method, path, operation))
+      if (operation) operations.push(recordOf(method, path, operation))
     }
     await pause()
   }
-  return withUniqueNames(found)
+  return withUniqueNames(operations)
 }
 
-function withUniqueNames(found: readonly UnnamedOperation[]): OperationRecord[] {
+function withUniqueNames(operations: readonly UnnamedOperation[]): OperationRecord[] {
   const counts = new Map<string, number>()
-  for (const { name } of found) counts.set(name, (counts.get(name) ?? 0) + 1)
+  for (const { name } of operations) counts.set(name, (counts.get(name) ?? 0) + 1)
   const uniqueName = createUniqueNames()
-  return found.map(({ generatedName, ...record }) => {
+  return operations.map(({ generatedName, ...record }) => {
     // A duplicate operationId is used for neither operation.
     const name = uniqueName((counts.get(record.name) ?? 0) > 1 ? generatedName : record.name)
     return name === record.name ? record : { ...record, name }
@@ -74,7 +74,7 @@ function withUniqueNames(found: readonly UnnamedOperation[]): OperationRecord[] 
 
 function recordOf(method: Method, path: string, operation: Json): UnnamedOperation {
   const { operationId, summary, tags } = operation
-  const generatedName = madeName(method, path)
+  const generatedName = generateName(method, path)
   const name =
     typeof operationId === 'string' && operationId.trim() !== '' ? operationId.slice(0, MAX_NAME) : generatedName
   const title = toPrintable(plainText(summary)).slice(0, 100)
@@ -84,7 +84,7 @@ function recordOf(method: Method, path: string, operation: Json): UnnamedOperati
     generatedName,
     method,
     path,
-    title: title || wordsOf(name),
+    title: title || titleOf(name),
     ...(title === '' ? { untitled: true } : {}),
     description: truncate(fullDescription, MAX_DESCRIPTION),
     ...(fullDescription.length > MAX_DESCRIPTION ? { cut: true } : {}),
@@ -103,7 +103,7 @@ export function descriptionOf(method: Method, path: string, { summary, descripti
 }
 
 /** `GET /users/{id}/posts` → `get_users_by_id_posts`. */
-function madeName(method: string, path: string): string {
+function generateName(method: string, path: string): string {
   const words = path.split('/').flatMap((part) => (/^\{.*\}$/.test(part) ? ['by', part.slice(1, -1)] : [part]))
   return [method, ...words]
     .join('_')
@@ -112,7 +112,7 @@ function madeName(method: string, path: string): string {
     .slice(0, MAX_NAME)
 }
 
-const wordsOf = (name: string): string => {
+const titleOf = (name: string): string => {
   const words = name
     .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
     .split(/[^\p{L}\p{N}]+/u)
@@ -149,7 +149,7 @@ export const listParameters = (document: Json, ...places: readonly Json[]): read
   places
     .flatMap(({ parameters }) => (Array.isArray(parameters) ? parameters : []))
     .map((raw) => lookUp(document, raw))
-    .filter((one) => typeof one?.['in'] === 'string' && typeof one['name'] === 'string') as Json[]
+    .filter((parameter) => typeof parameter?.['in'] === 'string' && typeof parameter['name'] === 'string') as Json[]
 
 export const effectOf = (method: Method): Effect =>
   method === 'get' || method === 'head' ? 'read' : method === 'delete' ? 'destructive' : 'write'

@@ -1,28 +1,28 @@
 /** A document that takes more time or memory is malicious. */
-const MOST_MS = 30_000
-const MOST_MEMORY_MB = 1_024
+const MAX_MS = 30_000
+const MAX_MEMORY_MB = 1_024
 /** Shorter JSON is parsed directly; its content cannot make that slow. */
-const SMALL = 64 * 1024
+const SMALL_LENGTH = 64 * 1024
 const MAX_CHARACTERS = 64 * 1024 * 1024
 
 /**
  * Parses JSON or YAML. Long texts and YAML are parsed in a thread, because a malicious one may take minutes.
  * @throws Error if the text is invalid, too long, or takes too long to parse
  */
-export async function parseDocument(text: string, mostMs = MOST_MS): Promise<unknown> {
-  const clean = text.replace(/^\uFEFF/, '')
-  if (clean.length < SMALL && /^\s*[{[]/.test(clean)) {
+export async function parseDocument(text: string, maxMs = MAX_MS): Promise<unknown> {
+  const content = text.replace(/^\uFEFF/, '')
+  if (content.length < SMALL_LENGTH && /^\s*[{[]/.test(content)) {
     try {
-      return JSON.parse(clean)
+      return JSON.parse(content)
     } catch {
       // It may be YAML.
     }
   }
-  return JSON.parse(await inThread(clean, mostMs))
+  return JSON.parse(await parseInThread(content, maxMs))
 }
 
 /** The same as JSON. */
-function inThread(text: string, mostMs: number): Promise<string> {
+function parseInThread(text: string, maxMs: number): Promise<string> {
   const { Worker } = process.getBuiltinModule('node:worker_threads')
   const worker = new Worker(new URL('./parse-thread.cjs', import.meta.url), {
     workerData: text,
@@ -31,10 +31,10 @@ function inThread(text: string, mostMs: number): Promise<string> {
     execArgv: [],
     stdout: true,
     stderr: true,
-    resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MB },
+    resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MB },
   })
   return new Promise<string>((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`it takes longer than ${mostMs / 1_000} s to read`)), mostMs)
+    const timer = setTimeout(() => reject(new Error(`it takes longer than ${maxMs / 1_000} s to read`)), maxMs)
     worker.on('message', ({ json, fault }: { readonly json?: string; readonly fault?: string }) => {
       if (json === undefined) reject(new Error(fault))
       else if (json.length > MAX_CHARACTERS) reject(new Error('it is larger than 64 MiB'))

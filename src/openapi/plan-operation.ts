@@ -25,9 +25,9 @@ export interface Parameter {
 
 export interface RequestBody {
   readonly contentType: string
-  /** The body's fields by argument; undefined if a single argument, `whole`, is the body. */
+  /** The body's fields by argument; undefined if a single argument, `bodyArgument`, is the body. */
   readonly fields?: ReadonlyMap<string, string>
-  readonly whole?: string
+  readonly bodyArgument?: string
   readonly required: boolean
   /** How single form fields are serialized. */
   readonly encoding: Json
@@ -65,31 +65,31 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
   const properties: Record<string, unknown> = {}
   const required: string[] = []
   const example: Record<string, unknown> = {}
-  const free = (preferred: string, otherwise: string): string => {
+  const findFreeName = (preferred: string, prefix: string): string => {
     const name = argumentName(preferred)
     if (!Object.hasOwn(properties, name)) return name
-    let other = argumentName(`${otherwise}_${preferred}`)
-    while (Object.hasOwn(properties, other)) other = `${other.slice(0, 62)}_2`
-    return other
+    let longerName = argumentName(`${prefix}_${preferred}`)
+    while (Object.hasOwn(properties, longerName)) longerName = `${longerName.slice(0, 62)}_2`
+    return longerName
   }
 
   const parameters = parametersOf(document, item, operation).map((raw) => {
-    const parameter = parameterOf(raw, free)
-    const [schema, given] = schemaOf(document, raw)
+    const parameter = createParameter(raw, findFreeName)
+    const [schema, exampleValue] = schemaOf(document, raw)
     properties[parameter.argument] = addDescription(converter.convert(schema), raw)
     if (parameter.required) required.push(parameter.argument)
-    if (given !== undefined) example[parameter.argument] = given
+    if (exampleValue !== undefined) example[parameter.argument] = exampleValue
     return parameter
   })
 
-  const body = bodyOf(document, operation, converter, { properties, required, example, free })
+  const body = planBody(document, operation, converter, { properties, required, example, findFreeName })
   const definitions = converter.definitions()
-  const complete = required.every((name) => Object.hasOwn(example, name)) && Object.keys(example).length > 0
+  const isExampleComplete = required.every((name) => Object.hasOwn(example, name)) && Object.keys(example).length > 0
   const security = operation['security'] ?? document['security']
   const servers = [operation['servers'], item['servers'], document['servers']].find(
     (list) => Array.isArray(list) && list.length > 0,
   )
-  const { output, accept } = answerOf(document, operation)
+  const { output, accept } = describeResponses(document, operation)
   return {
     description: descriptionOf(record.method, record.path, operation),
     input: {
@@ -100,7 +100,7 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
       ...(Object.keys(definitions).length > 0 ? { $defs: definitions } : {}),
     },
     output,
-    examples: complete ? [{ input: example }] : [],
+    examples: isExampleComplete ? [{ input: example }] : [],
     plan: {
       parameters,
       ...(body === undefined ? {} : { body }),
@@ -113,29 +113,29 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
 
 /** Parameters of the path, unless the operation overrides them. */
 function parametersOf(document: Json, item: Json, operation: Json): Json[] {
-  const found = new Map<string, Json>()
-  for (const one of listParameters(document, item, operation)) {
-    if (!LOCATIONS.includes(one['in'] as ParameterLocation)) continue
-    if (one['in'] === 'header' && OWN_HEADERS.has(String(one['name']).toLowerCase())) continue
-    found.set(`${one['in']} ${one['name']}`, one)
+  const parameters = new Map<string, Json>()
+  for (const parameter of listParameters(document, item, operation)) {
+    if (!LOCATIONS.includes(parameter['in'] as ParameterLocation)) continue
+    if (parameter['in'] === 'header' && OWN_HEADERS.has(String(parameter['name']).toLowerCase())) continue
+    parameters.set(`${parameter['in']} ${parameter['name']}`, parameter)
   }
-  return [...found.values()].sort(
+  return [...parameters.values()].sort(
     (a, b) => LOCATIONS.indexOf(a['in'] as ParameterLocation) - LOCATIONS.indexOf(b['in'] as ParameterLocation),
   )
 }
 
-function parameterOf(raw: Json, free: (preferred: string, otherwise: string) => string): Parameter {
-  const place = raw['in'] as ParameterLocation
+function createParameter(raw: Json, findFreeName: (preferred: string, prefix: string) => string): Parameter {
+  const location = raw['in'] as ParameterLocation
   const name = String(raw['name'])
   const style =
-    typeof raw['style'] === 'string' ? raw['style'] : place === 'query' || place === 'cookie' ? 'form' : 'simple'
+    typeof raw['style'] === 'string' ? raw['style'] : location === 'query' || location === 'cookie' ? 'form' : 'simple'
   return {
-    argument: free(name, place),
-    in: place,
+    argument: findFreeName(name, location),
+    in: location,
     name,
     style,
     explode: typeof raw['explode'] === 'boolean' ? raw['explode'] : style === 'form',
-    required: place === 'path' || raw['required'] === true,
+    required: location === 'path' || raw['required'] === true,
     allowReserved: raw['allowReserved'] === true,
     json: isRecord(raw['content']) && isJson(Object.keys(raw['content'])[0] ?? ''),
     segments: raw['x-multi-segment'] === true,
@@ -145,15 +145,15 @@ function parameterOf(raw: Json, free: (preferred: string, otherwise: string) => 
 /** The schema of a parameter and, if given, an example. */
 function schemaOf(document: Json, raw: Json): readonly [schema: unknown, example: unknown] {
   const media = isRecord(raw['content']) ? lookUp(document, Object.values(raw['content'])[0]) : undefined
-  const from = media ?? raw
-  return [from['schema'] ?? {}, exampleIn(document, from)]
+  const holder = media ?? raw
+  return [holder['schema'] ?? {}, exampleIn(document, holder)]
 }
 
-function exampleIn(document: Json, from: Json): unknown {
-  if (from['example'] !== undefined) return from['example']
-  const first = isRecord(from['examples']) ? lookUp(document, Object.values(from['examples'])[0]) : undefined
-  if (first && 'value' in first) return first['value']
-  const schema = lookUp(document, from['schema'])
+function exampleIn(document: Json, holder: Json): unknown {
+  if (holder['example'] !== undefined) return holder['example']
+  const firstExample = isRecord(holder['examples']) ? lookUp(document, Object.values(holder['examples'])[0]) : undefined
+  if (firstExample && 'value' in firstExample) return firstExample['value']
+  const schema = lookUp(document, holder['schema'])
   return (
     schema?.['example'] ??
     (Array.isArray(schema?.['examples']) ? schema['examples'][0] : undefined) ??
@@ -162,12 +162,12 @@ function exampleIn(document: Json, from: Json): unknown {
 }
 
 function addDescription(schema: JsonSchema | boolean, raw: Json): JsonSchema {
-  const whole = typeof schema === 'boolean' ? {} : schema
+  const base = typeof schema === 'boolean' ? {} : schema
   const { description, deprecated } = raw
-  const describeSchema =
+  const text =
     typeof description === 'string' && description.trim() !== '' ? toPrintable(description).trim() : undefined
-  const fullDescription = deprecated === true ? `Deprecated. ${describeSchema ?? ''}`.trim() : describeSchema
-  return fullDescription === undefined ? whole : { ...whole, description: fullDescription.slice(0, 500) }
+  const fullDescription = deprecated === true ? `Deprecated. ${text ?? ''}`.trim() : text
+  return fullDescription === undefined ? base : { ...base, description: fullDescription.slice(0, 500) }
 }
 
 const argumentName = (name: string): string =>
@@ -180,7 +180,7 @@ interface Arguments {
   readonly properties: Record<string, unknown>
   readonly required: string[]
   readonly example: Record<string, unknown>
-  readonly free: (preferred: string, otherwise: string) => string
+  readonly findFreeName: (preferred: string, prefix: string) => string
 }
 
 export const isJson = (type: string): boolean => /^application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(type)
@@ -196,50 +196,55 @@ const PREFERRED: ReadonlyArray<(type: string) => boolean> = [
   (type) => type.startsWith('text/'),
   () => true,
 ]
-const preference = (type: string): number => PREFERRED.findIndex((fits) => fits(type))
+const preferenceOf = (type: string): number => PREFERRED.findIndex((matches) => matches(type))
 
-function bodyOf(
+function planBody(
   document: Json,
   operation: Json,
   converter: ReturnType<typeof createConverter>,
-  into: Arguments,
+  args: Arguments,
 ): RequestBody | undefined {
   const raw = lookUp(document, operation['requestBody'])
   const content = isRecord(raw?.['content']) ? raw['content'] : undefined
-  const contentType = Object.keys(content ?? {}).sort((a, b) => preference(a) - preference(b))[0]
+  const contentType = Object.keys(content ?? {}).sort((a, b) => preferenceOf(a) - preferenceOf(b))[0]
   if (!raw || !content || contentType === undefined) return undefined
   const media = lookUp(document, content[contentType]) ?? {}
-  const needed = raw['required'] === true
-  const given = exampleIn(document, media)
+  const isRequired = raw['required'] === true
+  const exampleBody = exampleIn(document, media)
   const encoding = asRecord(media['encoding'])
-  const structured = preference(contentType) <= 3
-  const schema = structured ? converter.whole(media['schema'] ?? {}) : {}
+  const isStructured = preferenceOf(contentType) <= 3
+  const schema = isStructured ? converter.convertMerged(media['schema'] ?? {}) : {}
   const fields = isRecord(schema['properties']) && isFlat(schema) ? schema['properties'] : undefined
-  const base = { contentType, required: needed, encoding }
+  const base = { contentType, required: isRequired, encoding }
 
   if (!fields) {
-    const argument = into.free('body', 'request')
-    into.properties[argument] = structured
+    const argument = args.findFreeName('body', 'request')
+    args.properties[argument] = isStructured
       ? addDescription(converter.convert(media['schema'] ?? {}), raw)
-      : addDescription({ type: 'string', ...(preference(contentType) === 4 ? {} : { contentEncoding: 'base64' }) }, raw)
-    if (needed) into.required.push(argument)
-    if (given !== undefined) into.example[argument] = given
-    return { ...base, whole: argument, binary: new Set(preference(contentType) === 5 ? [argument] : []) }
+      : addDescription(
+          { type: 'string', ...(preferenceOf(contentType) === 4 ? {} : { contentEncoding: 'base64' }) },
+          raw,
+        )
+    if (isRequired) args.required.push(argument)
+    if (exampleBody !== undefined) args.example[argument] = exampleBody
+    return { ...base, bodyArgument: argument, binary: new Set(preferenceOf(contentType) === 5 ? [argument] : []) }
   }
 
-  const map = new Map<string, string>()
+  const namesByArgument = new Map<string, string>()
   const binary = new Set<string>()
-  const must = Array.isArray(schema['required']) ? schema['required'] : []
-  for (const [name, one] of Object.entries(fields)) {
-    const argument = into.free(name, 'body')
-    map.set(argument, name)
-    const isFile = contentType.startsWith(MULTIPART) && isRecord(one) && one['format'] === 'binary'
+  const requiredFields = Array.isArray(schema['required']) ? schema['required'] : []
+  for (const [name, fieldSchema] of Object.entries(fields)) {
+    const argument = args.findFreeName(name, 'body')
+    namesByArgument.set(argument, name)
+    const isFile = contentType.startsWith(MULTIPART) && isRecord(fieldSchema) && fieldSchema['format'] === 'binary'
     if (isFile) binary.add(argument)
-    into.properties[argument] = isFile ? { type: 'string', contentEncoding: 'base64', description: 'Base64.' } : one
-    if (needed && must.includes(name)) into.required.push(argument)
-    if (isRecord(given) && Object.hasOwn(given, name)) into.example[argument] = given[name]
+    args.properties[argument] = isFile
+      ? { type: 'string', contentEncoding: 'base64', description: 'Base64.' }
+      : fieldSchema
+    if (isRequired && requiredFields.includes(name)) args.required.push(argument)
+    if (isRecord(exampleBody) && Object.hasOwn(exampleBody, name)) args.example[argument] = exampleBody[name]
   }
-  return { ...base, fields: map, binary }
+  return { ...base, fields: namesByArgument, binary }
 }
 
 /** True for an object with named fields only. */
@@ -248,26 +253,26 @@ const isFlat = (schema: JsonSchema): boolean =>
   (schema['additionalProperties'] === undefined || schema['additionalProperties'] === false) &&
   !['anyOf', 'oneOf', 'allOf', 'not', 'if', 'patternProperties'].some((key) => key in schema)
 
-function answerOf(
+function describeResponses(
   document: Json,
   operation: Json,
 ): { readonly output: JsonSchema | undefined; readonly accept: string } {
   const responses = asRecord(operation['responses'])
-  const good = Object.keys(responses)
+  const successStatuses = Object.keys(responses)
     .filter((status) => /^2(\d\d|XX)$/i.test(status))
     .sort()
   const types = new Set<string>()
   let output: JsonSchema | undefined
-  for (const status of good) {
+  for (const status of successStatuses) {
     const content = lookUp(document, responses[status])?.['content']
     for (const [type, media] of Object.entries(asRecord(content))) {
       types.add(type)
       const { schema } = lookUp(document, media) ?? {}
-      if (isJson(type) && schema !== undefined) output ??= outline(document, schema)
+      if (isJson(type) && schema !== undefined) output ??= outlineResponse(document, schema)
     }
   }
   // An API may answer with other types too, for example for errors.
-  const accept = [...types].filter((type) => type !== '*/*').sort((a, b) => preference(a) - preference(b))
+  const accept = [...types].filter((type) => type !== '*/*').sort((a, b) => preferenceOf(a) - preferenceOf(b))
   return { output, accept: [...accept.slice(0, 5), '*/*;q=0.1'].join(', ') }
 }
 
@@ -277,14 +282,14 @@ const MAX_FIELDS = 80
  * The shape of a response, two levels deep. Types are given in words only: clients reject results that violate a
  * declared schema, and APIs do violate theirs.
  */
-function outline(document: Json, schema: unknown): JsonSchema | undefined {
+function outlineResponse(document: Json, schema: unknown): JsonSchema | undefined {
   const converter = createConverter(document, 'response')
-  const whole = converter.whole(schema)
-  const isList = whole['type'] === 'array'
-  const item = isList ? converter.whole(lookUp(document, schema)?.['items'] ?? {}) : whole
+  const converted = converter.convertMerged(schema)
+  const isList = converted['type'] === 'array'
+  const item = isList ? converter.convertMerged(lookUp(document, schema)?.['items'] ?? {}) : converted
   const fields = isRecord(item['properties']) ? Object.entries(item['properties']).slice(0, MAX_FIELDS) : []
   if (fields.length === 0 && !isList) return undefined
-  const properties = Object.fromEntries(fields.map(([name, one]) => [name, describeType(one)]))
+  const properties = Object.fromEntries(fields.map(([name, fieldSchema]) => [name, describeType(fieldSchema)]))
   if (!isList) return { type: 'object', properties }
   return {
     type: 'object',

@@ -35,33 +35,33 @@ export type Send = (request: ApiRequest) => Promise<ApiResponse>
  */
 export function createSender(id: string, mayBePrivate: (url: URL) => boolean, setting: string) {
   const agents = new Map<boolean, ReturnType<typeof createAgent>>()
-  const unavailable = (cause: unknown): PegboardError =>
+  const createUnavailableError = (cause: unknown): PegboardError =>
     new PegboardError('E_BACKEND_UNAVAILABLE', `The API ${id} cannot be reached.`, { cause })
 
   async function send(request: ApiRequest): Promise<ApiResponse> {
     const { url, signal, timeoutMs, maxBytes } = request
     const { assertReachable } = await import('../policy/network-rules.ts')
-    const isFree = mayBePrivate(url)
-    assertReachable(url, rulesFor(isFree, setting))
-    const agent = agents.get(isFree) ?? createAgent(isFree, setting)
-    agents.set(isFree, agent)
+    const allowPrivate = mayBePrivate(url)
+    assertReachable(url, rulesFor(allowPrivate, setting))
+    const agent = agents.get(allowPrivate) ?? createAgent(allowPrivate, setting)
+    agents.set(allowPrivate, agent)
     const limit = abortAfter(signal, timeoutMs)
     try {
       const undici = (await import('undici')).default
-      const answer = await undici.request(url, {
+      const response = await undici.request(url, {
         method: request.method as 'GET',
         headers: { 'user-agent': 'pegboard', 'accept-encoding': 'identity', ...request.headers },
         body: request.body ?? null,
         signal: limit.signal,
         dispatcher: await agent,
       })
-      const body = await readAll(answer.body, maxBytes, () => tooLarge(maxBytes))
-      const { statusCode: status, headers } = answer
+      const body = await readAll(response.body, maxBytes, () => createTooLargeError(maxBytes))
+      const { statusCode: status, headers } = response
       return { status, reason: STATUS_CODES[status] ?? '', headers, body }
     } catch (error) {
       if (signal?.aborted) throw signal.reason
       if (limit.timedOut) throw new PegboardError('E_TIMEOUT', `The API ${id} did not answer within ${timeoutMs} ms.`)
-      throw isPegboardError(error) ? error : unavailable(error)
+      throw isPegboardError(error) ? error : createUnavailableError(error)
     } finally {
       limit.free()
     }
@@ -90,7 +90,7 @@ const rulesFor = (allowPrivate: boolean, setting: string) => ({
   setting,
 })
 
-const tooLarge = (maxBytes: number): PegboardError =>
+const createTooLargeError = (maxBytes: number): PegboardError =>
   new PegboardError('E_TOO_LARGE', `The answer is larger than ${maxBytes} bytes.`, {
     hint: 'Ask for less: fewer entries a page, a narrower query.',
   })

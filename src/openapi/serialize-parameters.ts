@@ -2,72 +2,72 @@ import { PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { Parameter } from './plan-operation.ts'
 
-const text = (value: unknown): string =>
+const toText = (value: unknown): string =>
   typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
 
-/** A lone surrogate, which has no UTF-8 encoding, is written as U+FFFD, as in the rest of the request. */
-export const HALF = /\p{Cs}/gu
+/** Written as U+FFFD, because it has no UTF-8 encoding. The rest of the request does the same. */
+export const LONE_SURROGATE = /\p{Cs}/gu
 
 /**
  * Percent-encodes everything but letters, digits and `-._~`. With `reserved`, reserved characters stay, except those
  * that would start another parameter or be read as a space.
  */
 export function encodeValue(value: unknown, reserved = false): string {
-  const strict = encodeURIComponent(text(value).replaceAll(HALF, '\ufffd')).replaceAll(
+  const encoded = encodeURIComponent(toText(value).replaceAll(LONE_SURROGATE, '\ufffd')).replaceAll(
     /[!'()*]/g,
     (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`,
   )
   return reserved
-    ? strict.replaceAll(/%(3A|2F|3F|40|21|24|27|28|29|2A|2C|3B|3D)/g, (code) => decodeURIComponent(code))
-    : strict
+    ? encoded.replaceAll(/%(3A|2F|3F|40|21|24|27|28|29|2A|2C|3B|3D)/g, (code) => decodeURIComponent(code))
+    : encoded
 }
 
 /** Separators that could turn a value into `.` or `..` segments. Even `%2F` is read as a slash by many servers. */
 const SEPARATOR = /[/\\]|%2f|%5c/i
-const CLIMBS = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\]|%2f|%5c|$)/i
+const TRAVERSAL = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\]|%2f|%5c|$)/i
 
 /**
  * Serializes a path parameter in its style.
  * @throws PegboardError E_VALIDATION for a value that would change the path itself
  */
-export function pathValue(parameter: Parameter, value: unknown): string {
+export function serializePath(parameter: Parameter, value: unknown): string {
   const { style, explode, name, segments } = parameter
-  const unfit = (): PegboardError =>
+  const createPathError = (): PegboardError =>
     new PegboardError(
       'E_VALIDATION',
-      `${parameter.argument}: ${JSON.stringify(text(value).slice(0, 80))} cannot be part of a path.`,
+      `${parameter.argument}: ${JSON.stringify(toText(value).slice(0, 80))} cannot be part of a path.`,
     )
-  const encode = (one: unknown): string => {
-    const raw = text(one)
-    if (SEPARATOR.test(raw) && CLIMBS.test(raw)) throw unfit()
+  const encode = (part: unknown): string => {
+    const plainText = toText(part)
+    if (SEPARATOR.test(plainText) && TRAVERSAL.test(plainText)) throw createPathError()
     return segments
-      ? raw
+      ? plainText
           .split('/')
           .map((part) => encodeValue(part))
           .join('/')
-      : encodeValue(raw)
+      : encodeValue(plainText)
   }
-  const body = parameter.json
+  const serialized = parameter.json
     ? encode(JSON.stringify(value))
-    : joined(value, explode, style === 'label' ? '.' : style === 'matrix' ? ';' : ',', encode)
-  const whole =
+    : joinValue(value, explode, style === 'label' ? '.' : style === 'matrix' ? ';' : ',', encode)
+  const styled =
     style === 'label'
-      ? `.${body}`
+      ? `.${serialized}`
       : style === 'matrix'
         ? isRecord(value) && explode
-          ? `;${body}`
+          ? `;${serialized}`
           : Array.isArray(value) && explode
             ? value.map((one) => `;${name}=${encode(one)}`).join('')
-            : `;${name}=${joined(value, false, ',', encode)}`
-        : body
-  const parts = whole.split('/')
-  if (whole === '' || parts.some((part) => /^(\.|%2e){1,2}$/i.test(part)) || (segments && parts[0] === ''))
-    throw unfit()
-  return whole
+            : `;${name}=${joinValue(value, false, ',', encode)}`
+        : serialized
+  const parts = styled.split('/')
+  if (styled === '' || parts.some((part) => /^(\.|%2e){1,2}$/i.test(part)) || (segments && parts[0] === ''))
+    throw createPathError()
+  return styled
 }
 
 /** `a,b` for a list; `k,v` or, exploded, `k=v` for an object. */
-function joined(value: unknown, explode: boolean, separator: string, encode: (one: unknown) => string): string {
+function joinValue(value: unknown, explode: boolean, separator: string, encode: (one: unknown) => string): string {
   if (Array.isArray(value)) return value.map(encode).join(explode ? separator : separator === ';' ? ',' : separator)
   if (!isRecord(value)) return encode(value)
   return Object.entries(value)
@@ -81,9 +81,9 @@ type Pair = readonly [name: string, value: string]
 export function encodePairs(
   name: string,
   value: unknown,
-  how: { readonly style: string; readonly explode: boolean; readonly reserved?: boolean },
+  options: { readonly style: string; readonly explode: boolean; readonly reserved?: boolean },
 ): Pair[] {
-  const { style, explode, reserved = false } = how
+  const { style, explode, reserved = false } = options
   const key = encodeValue(name)
   const encode = (one: unknown): string => encodeValue(one, reserved)
   if (style === 'deepObject' && typeof value === 'object' && value !== null) return toDeepObject(key, value, encode)
@@ -108,15 +108,17 @@ export function encodePairs(
 /** `name[key]=value` for nested objects; lists as `name[]=value`. */
 function toDeepObject(key: string, value: object, encode: (one: unknown) => string): Pair[] {
   return Object.entries(value).flatMap(([inner, one]): Pair[] => {
-    const below = Array.isArray(value) ? `${key}%5B%5D` : `${key}%5B${encodeValue(inner)}%5D`
-    return typeof one === 'object' && one !== null ? toDeepObject(below, one as Json, encode) : [[below, encode(one)]]
+    const innerKey = Array.isArray(value) ? `${key}%5B%5D` : `${key}%5B${encodeValue(inner)}%5D`
+    return typeof one === 'object' && one !== null
+      ? toDeepObject(innerKey, one as Json, encode)
+      : [[innerKey, encode(one)]]
   })
 }
 
 /** Serializes a header value. @throws PegboardError E_VALIDATION for a value that contains line breaks */
-export function headerValue(parameter: Parameter, value: unknown): string {
-  const plain = parameter.json ? JSON.stringify(value) : joined(value, parameter.explode, ',', text)
-  if (/[^\t\x20-\x7e\x80-\xff]/.test(plain))
+export function serializeHeader(parameter: Parameter, value: unknown): string {
+  const serialized = parameter.json ? JSON.stringify(value) : joinValue(value, parameter.explode, ',', toText)
+  if (/[^\t\x20-\x7e\x80-\xff]/.test(serialized))
     throw new PegboardError('E_VALIDATION', `${parameter.argument} has characters that a header cannot carry.`)
-  return plain
+  return serialized
 }
