@@ -24,8 +24,8 @@ export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRul
       for (const rule of lost) log.warn(lostRuleSentence(rule, id, 'API'))
       return lost.length > 0
     }
-    const quarantined = trust.look(
-      { server, mode: settings.trust, tools, definitions, otherTools, own, loses: warnOfLostRules },
+    const quarantined = trust.assess(
+      { server, mode: settings.trust, tools, definitions, otherTools, ownTools: own, losesRule: warnOfLostRules },
       true,
     )
     const hint = reviewHint(server)
@@ -37,7 +37,7 @@ export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRul
     )
   },
   seal: (id, operations) => trust.seal(lockName(id), operations),
-  isSealValid: (id, seal) => trust.holds(lockName(id), seal),
+  isSealValid: (id, seal) => trust.isSealValid(lockName(id), seal),
   notice: (id, count) => waitingNote(lockName(id), count),
   onChange: trust.onChange,
 })

@@ -21,7 +21,7 @@ import {
   type QuarantineReason,
   type TrustMode,
 } from '../trust/assess-tools.ts'
-import { type Change, changesBetween, linesOfNew } from '../trust/definition-diff.ts'
+import { type Change, changesBetween, changesOfNew } from '../trust/definition-diff.ts'
 import type { Finding } from '../trust/finding.ts'
 import { fingerprint } from '../trust/fingerprint.ts'
 import { createLock, type Lock } from '../trust/lock-file.ts'
@@ -195,7 +195,7 @@ function waitingTool(
     hash: tool.hash,
     state: quarantine?.why ?? 'first',
     findings: quarantine?.findings ?? [],
-    changes: old ? changesBetween(old, now) : linesOfNew(now),
+    changes: old ? changesBetween(old, now) : changesOfNew(now),
     unknownBefore: quarantine?.why === 'changed' && old === undefined,
   }
 }

@@ -219,6 +219,6 @@ const stampWith = (stamp: number, requests: readonly string[]): number =>
 
 /** Applies the checks of definitions, because the text is derived from definitions of servers. */
 const isClean = (text: string): boolean =>
-  checkEntry({ description: text }, { own: new Set<string>(), isOther: () => false }).every(
+  checkEntry({ description: text }, { ownNames: new Set<string>(), isOther: () => false }).every(
     ({ level }) => level === 'note',
   )

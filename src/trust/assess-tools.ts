@@ -34,10 +34,10 @@ export interface ServerTools {
   readonly definitions?: Pick<ReadonlyMap<string, Readonly<Record<string, unknown>>>, 'get'> | undefined
   readonly otherTools: OtherTools
   /** The server's own tools, as texts of other servers may mention them. */
-  readonly own?: (() => OtherTools) | undefined
+  readonly ownTools?: (() => OtherTools) | undefined
   readonly reserved: ReadonlySet<string>
   /** True if removing these approved tools leaves a rule of the operator without any tool of the server. */
-  loses?(gone: readonly string[]): boolean
+  losesRule?(removed: readonly string[]): boolean
 }
 
 /** A quarantined tool and the reason. */
@@ -65,41 +65,41 @@ export interface AssessmentRules {
   /** The lock file exists but cannot be read. */
   readonly broken: boolean
   /** The first look has not ended: tools that appear now count as initial tools. */
-  readonly open?: boolean
+  readonly inFirstLook?: boolean
   /** Approve only what is in the lock file. */
   readonly frozen: boolean
   /** Tools that lost an approval, with the reason; they are quarantined even during the first look. */
   readonly withdrawn?: ReadonlyMap<string, string>
 }
 
-const nothing: Assessment = { quarantined: new Map(), newlyApproved: [], pendingMentions: new Map() }
+const emptyAssessment: Assessment = { quarantined: new Map(), newlyApproved: [], pendingMentions: new Map() }
 
 /** Decides about every tool of a server, without side effects. A tool already in the lock file costs one comparison. */
-export function assess(look: ServerTools, rules: AssessmentRules): Assessment {
+export function assess(listing: ServerTools, rules: AssessmentRules): Assessment {
   const { pins } = rules
-  const unknown = look.tools.filter(({ name, hash }) => pins?.get(name) !== hash)
-  if (unknown.length === 0) return nothing
-  const hidesOne = losesRule(look, pins)
-  let unknownTools: string[] = []
-  const around = createCheckContext(look, (spelling) => unknownTools.push(spelling))
+  const unapproved = listing.tools.filter(({ name, hash }) => pins?.get(name) !== hash)
+  if (unapproved.length === 0) return emptyAssessment
+  const hasLostRule = removedRuleMatches(listing, pins)
+  let unknownNames: string[] = []
+  const context = createCheckContext(listing, (spelling) => unknownNames.push(spelling))
   const quarantined = new Map<string, QuarantineReason>()
   const newlyApproved: ListedDefinition[] = []
   const pendingMentions = new Map<string, PendingMention>()
-  for (const tool of unknown) {
-    const definition = look.definitions?.get(tool.name) ?? definitionOf(tool)
-    unknownTools = []
-    const findings = definition ? checkDefinition(definition, around, tool.text) : []
+  for (const tool of unapproved) {
+    const definition = listing.definitions?.get(tool.name) ?? definitionOf(tool)
+    unknownNames = []
+    const findings = definition ? checkDefinition(definition, context, tool.text) : []
     const verdict = definition
-      ? judge(tool, look.mode, { ...rules, hidesOne }, findings)
+      ? judge(tool, listing.mode, { ...rules, hasLostRule }, findings)
       : createQuarantine('unreadable', UNREADABLE)
     if (verdict) {
       quarantined.set(tool.name, { ...verdict, findings })
       continue
     }
     newlyApproved.push(tool)
-    if (unknownTools.length === 0 || definition === undefined || look.mode === 'always') continue
-    const names = findDoubtfulNames(unknownTools, pendingMentions.size < MAX_CHECKED_TOOLS, (isOther) =>
-      checkDefinition(definition, { ...around, isOther, onUnknownTool: undefined }, tool.text),
+    if (unknownNames.length === 0 || definition === undefined || listing.mode === 'always') continue
+    const names = findDoubtfulNames(unknownNames, pendingMentions.size < MAX_CHECKED_TOOLS, (isOther) =>
+      checkDefinition(definition, { ...context, isOther, onUnknownTool: undefined }, tool.text),
     )
     if (names.length > 0) pendingMentions.set(tool.name, { hash: tool.hash, names })
   }
@@ -112,17 +112,17 @@ const MAX_CHECKED_TOOLS = 200
 
 /**
  * The names that would cause a doubt if a tool had them.
- * @param sifts false if the result may contain other names too
+ * @param checkEach false if the result may contain other names too
  */
 function findDoubtfulNames(
   names: readonly string[],
-  sifts: boolean,
+  checkEach: boolean,
   check: (isOther: NameSet['has']) => readonly Finding[],
 ): string[] {
-  const doubts = (isOther: NameSet['has']): boolean => check(isOther).some(({ level }) => level === 'doubt')
-  if (!doubts(() => true)) return []
-  const some = [...new Set(names)].slice(0, MAX_NAMES)
-  return sifts ? some.filter((name) => doubts((spelling) => spelling === name)) : some
+  const causesDoubt = (isOther: NameSet['has']): boolean => check(isOther).some(({ level }) => level === 'doubt')
+  if (!causesDoubt(() => true)) return []
+  const candidates = [...new Set(names)].slice(0, MAX_NAMES)
+  return checkEach ? candidates.filter((name) => causesDoubt((spelling) => spelling === name)) : candidates
 }
 
 const UNREADABLE = 'cannot be read from the cache; Pegboard checks it again when its server starts'
@@ -143,30 +143,32 @@ type Verdict = Omit<QuarantineReason, 'findings'>
 const MAX_PINS = 2_000
 
 /** A tool that a rule matched may be back under another name. */
-function losesRule({ tools, loses }: ServerTools, pins: Pins | undefined): boolean {
-  if (!loses || !pins) return false
-  const there = new Set(tools.map(({ name }) => name))
-  const gone = [...pins].flatMap(([name, pin]) => (there.has(name) || pin.startsWith('rejected ') ? [] : [name]))
-  return gone.length > 0 && loses(gone)
+function removedRuleMatches({ tools, losesRule }: ServerTools, pins: Pins | undefined): boolean {
+  if (!losesRule || !pins) return false
+  const presentNames = new Set(tools.map(({ name }) => name))
+  const removed = [...pins].flatMap(([name, pin]) =>
+    presentNames.has(name) || pin.startsWith('rejected ') ? [] : [name],
+  )
+  return removed.length > 0 && losesRule(removed)
 }
 
 function judge(
   tool: ListedDefinition,
   mode: TrustMode,
-  rules: AssessmentRules & { readonly hidesOne: boolean },
+  rules: AssessmentRules & { readonly hasLostRule: boolean },
   findings: readonly Finding[],
 ): Verdict | undefined {
   const pin = rules.pins?.get(tool.name)
   if (pin === `rejected ${tool.hash}`) return createQuarantine('rejected', 'was rejected in a review')
   const approved = pin !== undefined && !pin.startsWith('rejected ')
-  const bad = findings.filter(({ level }) => level === 'block' || (level === 'doubt' && mode !== 'always'))
-  const codes = [...new Set(bad.map(({ code }) => code))].join(', ')
-  const also = codes === '' ? '' : ` and has ${codes}`
-  if (approved && (rules.frozen || mode !== 'always' || bad.length > 0))
-    return { why: 'changed', code: 'E_TOOL_CHANGED', reason: `has changed since it was approved${also}` }
-  if (bad.length > 0) return createQuarantine('flagged', `has the findings ${codes}`)
+  const blocking = findings.filter(({ level }) => level === 'block' || (level === 'doubt' && mode !== 'always'))
+  const codes = [...new Set(blocking.map(({ code }) => code))].join(', ')
+  const suffix = codes === '' ? '' : ` and has ${codes}`
+  if (approved && (rules.frozen || mode !== 'always' || blocking.length > 0))
+    return { why: 'changed', code: 'E_TOOL_CHANGED', reason: `has changed since it was approved${suffix}` }
+  if (blocking.length > 0) return createQuarantine('flagged', `has the findings ${codes}`)
   if (rules.frozen) return createQuarantine('new', 'is not in the lock file, and --frozen allows no other tools')
-  if (rules.hidesOne && pin === undefined)
+  if (rules.hasLostRule && pin === undefined)
     return createQuarantine('new', 'is new, and a rule of the operator names a tool that its server no longer has')
   if (pin === undefined && (rules.pins?.size ?? 0) >= MAX_PINS)
     return createQuarantine('new', `is new, and ${MAX_PINS} tools of its server are in the lock file already`)
@@ -175,7 +177,8 @@ function judge(
   if (withdrawn !== undefined) return createQuarantine('new', `${withdrawn}, so it needs a new approval`)
   if (rules.broken)
     return createQuarantine('unreadable', 'cannot be compared with the approved definition: the lock file is damaged')
-  if (mode === 'first-use' && (rules.pins === undefined || (rules.open === true && pin === undefined))) return undefined
+  if (mode === 'first-use' && (rules.pins === undefined || (rules.inFirstLook === true && pin === undefined)))
+    return undefined
   return createQuarantine('new', 'is new and not approved yet')
 }
 
@@ -189,7 +192,7 @@ const createCheckContext = (
   { tools, otherTools, reserved }: ServerTools,
   onUnknownTool: (spelling: string) => void,
 ): Parameters<typeof checkDefinition>[1] => ({
-  own: new Set(tools.map(({ name }) => name)),
+  ownNames: new Set(tools.map(({ name }) => name)),
   reserved,
   isOther: otherTools.isSpelling,
   onUnknownTool,

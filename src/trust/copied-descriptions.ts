@@ -2,8 +2,8 @@ import { escapeInvisible } from './find-hidden-text.ts'
 import type { Finding } from './finding.ts'
 
 /** Share of words that two descriptions must have in common for one to count as a copy. */
-const ALIKE = 0.8
-const LONGEST = 4 * 1024
+const MIN_SIMILARITY = 0.8
+const MAX_LENGTH = 4 * 1024
 
 /**
  * Finds a tool that copies name and description of another server's tool but sends people or models to another
@@ -12,12 +12,12 @@ const LONGEST = 4 * 1024
  */
 export function findClone(description: string, others: readonly string[]): Finding[] {
   if (others.length === 0) return []
-  const own = partsOf(description)
+  const ownParts = partsOf(description)
   for (const other of others) {
     if (other === description) continue
-    const theirs = partsOf(other)
-    const address = own.addresses.find((one) => !theirs.addresses.includes(one))
-    if (address === undefined || similarity(own.words, theirs.words) < ALIKE) continue
+    const otherParts = partsOf(other)
+    const address = ownParts.addresses.find((ownAddress) => !otherParts.addresses.includes(ownAddress))
+    if (address === undefined || similarityOf(ownParts.words, otherParts.words) < MIN_SIMILARITY) continue
     return [
       {
         code: 'cloned-tool',
@@ -42,7 +42,7 @@ interface DescriptionParts {
 }
 
 function partsOf(description: string): DescriptionParts {
-  const text = description.slice(0, LONGEST).normalize('NFKC').toLowerCase()
+  const text = description.slice(0, MAX_LENGTH).normalize('NFKC').toLowerCase()
   const words = new Map<string, number>()
   for (const word of text.replaceAll(ADDRESS, ' ').match(/[\p{L}\p{N}]+/gu) ?? [])
     words.set(word, (words.get(word) ?? 0) + 1)
@@ -51,11 +51,11 @@ function partsOf(description: string): DescriptionParts {
 }
 
 /** Share of all words that occur in both texts. */
-function similarity(one: DescriptionParts['words'], other: DescriptionParts['words']): number {
+function similarityOf(first: DescriptionParts['words'], second: DescriptionParts['words']): number {
   let common = 0
   let all = 0
-  for (const word of new Set([...one.keys(), ...other.keys()])) {
-    const [a, b] = [one.get(word) ?? 0, other.get(word) ?? 0]
+  for (const word of new Set([...first.keys(), ...second.keys()])) {
+    const [a, b] = [first.get(word) ?? 0, second.get(word) ?? 0]
     common += Math.min(a, b)
     all += Math.max(a, b)
   }

@@ -23,7 +23,7 @@ export interface CheckContext extends KnownToolNames {
  * In bytes. Lists show the first 4 KiB of a description, `get_tool` shows the rest. Above the second limit it is not
  * a plausible description; the longest known one has 34,527.
  */
-const SIZES = { listed: 4 * 1024, most: 128 * 1024 } as const
+const SIZES = { listed: 4 * 1024, max: 128 * 1024 } as const
 /** Maximum share of a text that may consist of one repeated word. Lists of one vendor's packages reach two fifths. */
 const WORD_SHARE = 0.6
 // Keys whose values are expressions or identifiers, not prose.
@@ -40,41 +40,41 @@ const READ_OF_ENTRY = new Set(['name', 'title', 'description', 'arguments'])
  * only.
  * @param json the definition as JSON
  */
-export function checkDefinition(definition: Json, around: CheckContext, json = JSON.stringify(definition)): Finding[] {
-  const found: Finding[] = []
-  const { own, isOther, onUnknownTool: nobodys } = around
-  const here: KnownToolNames = { own, isOther, onUnknownTool: nobodys, words: once(() => wordsOf(definition)) }
+export function checkDefinition(definition: Json, context: CheckContext, json = JSON.stringify(definition)): Finding[] {
+  const findings: Finding[] = []
+  const { ownNames, isOther, onUnknownTool } = context
+  const names: KnownToolNames = { ownNames, isOther, onUnknownTool, words: once(() => wordsOf(definition)) }
   if (hasNoHiddenText(json)) {
-    // `get_tool` shows a model all that a server says of a tool.
-    for (const [key, value] of Object.entries(definition)) walkProse(value, key.slice(0, 80), found, here)
+    // All members are checked, because `get_tool` shows the whole definition to a model.
+    for (const [key, value] of Object.entries(definition)) checkProse(value, key.slice(0, 80), findings, names)
   } else
     for (const [key, value] of Object.entries(definition)) {
-      const shown = escapeInvisible(key).slice(0, 80)
-      found.push(...findHidden(key, `${shown} (the name itself)`))
-      walk(value, shown, found, here, true)
+      const label = escapeInvisible(key).slice(0, 80)
+      findings.push(...findHidden(key, `${label} (the name itself)`))
+      checkValue(value, label, findings, names, true)
     }
   const { name, description } = definition
-  if (typeof name === 'string') found.push(...checkName(name, around))
+  if (typeof name === 'string') findings.push(...checkName(name, context))
   if (typeof description === 'string') {
-    found.push(...checkResultSize(description))
-    if (typeof name === 'string') found.push(...findClone(description, around.descriptionsOf?.(name) ?? []))
+    findings.push(...checkDescriptionSize(description))
+    if (typeof name === 'string') findings.push(...findClone(description, context.descriptionsOf?.(name) ?? []))
   }
   // Worst first, so that many minor findings cannot hide a serious one.
-  return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MAX_FINDINGS)
+  return findings.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MAX_FINDINGS)
 }
 
 /** Names of parameters and their listed values. */
 function wordsOf({ inputSchema }: Json): NameSet {
   const words = new Set<string>()
-  const gather = (value: unknown, key: string): void => {
+  const collect = (value: unknown, key: string): void => {
     if (typeof value === 'string' && (key === 'enum' || key === 'const')) words.add(value)
     if (typeof value !== 'object' || value === null) return
-    for (const [inner, one] of Object.entries(value)) {
-      if (key === 'properties') words.add(inner)
-      gather(one, Array.isArray(value) ? key : inner)
+    for (const [childKey, child] of Object.entries(value)) {
+      if (key === 'properties') words.add(childKey)
+      collect(child, Array.isArray(value) ? key : childKey)
     }
   }
-  gather(inputSchema, '')
+  collect(inputSchema, '')
   return words
 }
 
@@ -84,103 +84,111 @@ const MAX_FINDINGS = 40
 const RANK: Readonly<Record<FindingLevel, number>> = { block: 0, doubt: 1, note: 2 }
 
 /** Hidden characters are searched everywhere; wording only in `prose`. */
-function walk(value: unknown, where: string, found: Finding[], around: KnownToolNames, prose: boolean): void {
+function checkValue(
+  value: unknown,
+  where: string,
+  findings: Finding[],
+  context: KnownToolNames,
+  isProseValue: boolean,
+): void {
   if (typeof value === 'string') {
-    found.push(...findHidden(value, where))
-    if (prose) read(value, where, found, around)
+    findings.push(...findHidden(value, where))
+    if (isProseValue) checkText(value, where, findings, context)
     return
   }
   if (Array.isArray(value)) {
-    for (const [at, one] of value.entries()) walk(one, `${where}[${at}]`, found, around, prose)
+    for (const [index, item] of value.entries()) checkValue(item, `${where}[${index}]`, findings, context, isProseValue)
     return
   }
   if (typeof value !== 'object' || value === null) return
   for (const [key, inner] of Object.entries(value)) {
-    const shown = escapeInvisible(key).slice(0, 80)
-    const itself = `${where}.${shown} (the name itself)`
-    found.push(...findHidden(key, itself))
-    if (prose && isProse(key)) read(key, itself, found, around)
-    walk(inner, `${where}.${shown}`, found, around, prose && isRead(key, inner))
+    const label = escapeInvisible(key).slice(0, 80)
+    const keyPath = `${where}.${label} (the name itself)`
+    findings.push(...findHidden(key, keyPath))
+    if (isProseValue && isProse(key)) checkText(key, keyPath, findings, context)
+    checkValue(inner, `${where}.${label}`, findings, context, isProseValue && isRead(key, inner))
   }
 }
 
-/** The same for definitions without hidden characters, which are nearly all. */
-function walkProse(value: unknown, where: string, found: Finding[], around: KnownToolNames): void {
-  if (typeof value === 'string') read(value, where, found, around)
+/** Faster than `checkValue`, for definitions without hidden characters. Nearly all are. */
+function checkProse(value: unknown, where: string, findings: Finding[], context: KnownToolNames): void {
+  if (typeof value === 'string') checkText(value, where, findings, context)
   if (typeof value !== 'object' || value === null) return
   if (Array.isArray(value)) {
-    for (const [at, one] of value.entries()) if (isWorthReading(one)) walkProse(one, `${where}[${at}]`, found, around)
+    for (const [index, item] of value.entries())
+      if (isWorthChecking(item)) checkProse(item, `${where}[${index}]`, findings, context)
     return
   }
   for (const key of Object.keys(value)) {
     const inner: unknown = (value as Json)[key]
-    if (isProse(key)) read(key, `${where}.${key.slice(0, 80)} (the name itself)`, found, around)
-    if (isWorthReading(inner) && isRead(key, inner)) walkProse(inner, `${where}.${key.slice(0, 80)}`, found, around)
+    if (isProse(key)) checkText(key, `${where}.${key.slice(0, 80)} (the name itself)`, findings, context)
+    if (isWorthChecking(inner) && isRead(key, inner))
+      checkProse(inner, `${where}.${key.slice(0, 80)}`, findings, context)
   }
 }
 
 const isRead = (key: string, value: unknown): boolean =>
   !NOT_PROSE.has(key) || typeof value !== 'string' || SENTENCE.test(value)
 
-const SHORT = 20
-const isWorthReading = (value: unknown): boolean =>
-  typeof value === 'string' ? value.length > SHORT : typeof value === 'object'
+const SHORT_LENGTH = 20
+const isWorthChecking = (value: unknown): boolean =>
+  typeof value === 'string' ? value.length > SHORT_LENGTH : typeof value === 'object'
 
 /** True for a parameter name that contains a sentence. */
-const isProse = (key: string): boolean => key.length > SHORT && /\s/.test(key)
+const isProse = (key: string): boolean => key.length > SHORT_LENGTH && /\s/.test(key)
 
-function read(text: string, where: string, found: Finding[], around: KnownToolNames): void {
-  if (text.length <= SHORT || where === 'name') return
-  if (text.length > SIZES.most && where !== 'description') found.push(createSizeFinding(text, where))
-  found.push(...findInstructions(text, where, around))
+function checkText(text: string, where: string, findings: Finding[], context: KnownToolNames): void {
+  if (text.length <= SHORT_LENGTH || where === 'name') return
+  if (text.length > SIZES.max && where !== 'description') findings.push(createSizeFinding(text, where))
+  findings.push(...findInstructions(text, where, context))
 }
 
 /** Checks a prompt, resource or resource template. @returns findings that prevent it from being shown */
-export function checkEntry(entry: Json, around: KnownToolNames): Finding[] {
-  const found: Finding[] = []
+export function checkEntry(entry: Json, context: KnownToolNames): Finding[] {
+  const findings: Finding[] = []
   for (const [key, value] of Object.entries(entry)) {
-    found.push(...findHidden(key, `${escapeInvisible(key).slice(0, 80)} (the name itself)`))
-    walk(value, escapeInvisible(key).slice(0, 80), found, around, READ_OF_ENTRY.has(key))
+    findings.push(...findHidden(key, `${escapeInvisible(key).slice(0, 80)} (the name itself)`))
+    checkValue(value, escapeInvisible(key).slice(0, 80), findings, context, READ_OF_ENTRY.has(key))
   }
-  return found.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MAX_FINDINGS)
+  return findings.sort((a, b) => RANK[a.level] - RANK[b.level]).slice(0, MAX_FINDINGS)
 }
 
-function checkName(name: string, { own, lookalikes, reserved }: CheckContext): Finding[] {
+function checkName(name: string, { ownNames, lookalikes, reserved }: CheckContext): Finding[] {
   const evidence = escapeInvisible(name)
-  const at = { where: 'name', evidence }
-  const word = mixedWord(name)
-  if (word !== undefined)
+  const place = { where: 'name', evidence }
+  const mixedPart = mixedWord(name)
+  if (mixedPart !== undefined)
     return [
       {
-        ...at,
+        ...place,
         code: 'mixed-script-name',
         level: 'block',
-        what: `mixes letters of several scripts in ${JSON.stringify(word)}`,
+        what: `mixes letters of several scripts in ${JSON.stringify(mixedPart)}`,
       },
     ]
-  const shape = skeleton(name)
-  const builtIn = shapesOf(reserved)
-    .get(shape)
-    ?.find((one) => looksLike(name, one))
+  const nameSkeleton = skeleton(name)
+  const builtIn = groupBySkeleton(reserved)
+    .get(nameSkeleton)
+    ?.find((reservedName) => looksLike(name, reservedName))
   if (builtIn !== undefined)
     return [
-      { ...at, code: 'look-alike-name', level: 'block', what: `has a name that looks like the built-in ${builtIn}` },
+      { ...place, code: 'look-alike-name', level: 'block', what: `has a name that looks like the built-in ${builtIn}` },
     ]
-  const folded = name.toLowerCase()
-  if (reserved.has(folded))
+  const lowerName = name.toLowerCase()
+  if (reserved.has(lowerName))
     return [
       {
-        ...at,
+        ...place,
         code: 'reserved-name',
         level: 'note',
-        what: `has the name of the built-in ${folded}; clients see it with a prefix`,
+        what: `has the name of the built-in ${lowerName}; clients see it with a prefix`,
       },
     ]
-  const other = lookalikes(shape).find((one) => !own.has(one) && looksLike(name, one))
+  const other = lookalikes(nameSkeleton).find((otherName) => !ownNames.has(otherName) && looksLike(name, otherName))
   if (other !== undefined)
     return [
       {
-        ...at,
+        ...place,
         code: 'look-alike-name',
         level: 'doubt',
         what: `has a name that looks like ${JSON.stringify(other)} of another server`,
@@ -189,11 +197,11 @@ function checkName(name: string, { own, lookalikes, reserved }: CheckContext): F
   return []
 }
 
-const shapes = new WeakMap<ReadonlySet<string>, ReadonlyMap<string, readonly string[]>>()
+const skeletonCache = new WeakMap<ReadonlySet<string>, ReadonlyMap<string, readonly string[]>>()
 
 /** Cached, because the same few names are compared with ten thousand. */
-const shapesOf = (names: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> =>
-  getOrInsert(shapes, names, () => groupBy(names, skeleton))
+const groupBySkeleton = (names: ReadonlySet<string>): ReadonlyMap<string, readonly string[]> =>
+  getOrInsert(skeletonCache, names, () => groupBy(names, skeleton))
 
 /** The rest of the definition is shown without a length limit. */
 const createSizeFinding = (text: string, where: string): Finding => ({
@@ -204,31 +212,31 @@ const createSizeFinding = (text: string, where: string): Finding => ({
   evidence: `${escapeInvisible(text.slice(0, 80))}…`,
 })
 
-function checkResultSize(description: string): Finding[] {
-  const at = { where: 'description', evidence: `${escapeInvisible(description.slice(0, 80))}…` }
+function checkDescriptionSize(description: string): Finding[] {
+  const place = { where: 'description', evidence: `${escapeInvisible(description.slice(0, 80))}…` }
   const { length } = description
-  const found: Finding[] = []
+  const findings: Finding[] = []
   if (length > SIZES.listed)
-    found.push({
-      ...at,
+    findings.push({
+      ...place,
       code: 'oversized-text',
-      level: length > SIZES.most ? 'doubt' : 'note',
+      level: length > SIZES.max ? 'doubt' : 'note',
       what: `has a description of ${length} characters; ${SIZES.listed} are listed`,
     })
-  // Shorter than a hundred words; most descriptions are.
-  if (length < 399) return found
+  // 100 words of 3 letters with spaces between them have 399 characters.
+  if (length < 399) return findings
   const words = description.toLowerCase().match(/[\p{L}\p{N}]{3,}/gu) ?? []
   if (words.length >= 100) {
     const counts = new Map<string, number>()
     for (const word of words) counts.set(word, (counts.get(word) ?? 0) + 1)
     const [top = '', times = 0] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a))
     if (times > words.length * WORD_SHARE || counts.size < words.length / 25)
-      found.push({
-        ...at,
+      findings.push({
+        ...place,
         code: 'repeated-text',
         level: 'doubt',
         what: `repeats ${JSON.stringify(top)} ${times} times`,
       })
   }
-  return found
+  return findings
 }

@@ -19,25 +19,25 @@ const MAX_RUNS = 500
 /** Finds characters that a reader would not see, except joiners and selectors that a script or emoji needs. */
 export function findHidden(text: string, where: string): Finding[] {
   if (!SUSPECT.test(text)) return []
-  const found: Finding[] = []
+  const findings: Finding[] = []
   const letters = [...text]
   const isRtl = isRightToLeft(text)
   let runs = 0
-  for (let at = 0; at < letters.length; at++) {
-    const char = letters[at] as string
+  for (let start = 0; start < letters.length; start++) {
+    const char = letters[start] as string
     if (!SUSPECT.test(char)) continue
     // A text with a `block` finding is rejected already.
-    if (++runs > MAX_RUNS && found.some(({ level }) => level === 'block')) break
-    let end = at + 1
+    if (++runs > MAX_RUNS && findings.some(({ level }) => level === 'block')) break
+    let end = start + 1
     while (end < letters.length && SUSPECT.test(letters[end] as string)) end++
-    const run = letters.slice(at, end)
-    const fault = findFault(run, letters[at - 1] ?? '', letters[end] ?? '', isRtl)
+    const run = letters.slice(start, end)
+    const fault = findFault(run, letters[start - 1] ?? '', letters[end] ?? '', isRtl)
     const level = fault?.note === true ? 'note' : 'block'
-    if (fault && !found.some((one) => one.code === fault.code && one.level === level))
-      found.push({ code: fault.code, level, where, what: fault.what, evidence: excerptAround(letters, at, end) })
-    at = end - 1
+    if (fault && !findings.some((finding) => finding.code === fault.code && finding.level === level))
+      findings.push({ code: fault.code, level, where, what: fault.what, evidence: excerptAround(letters, start, end) })
+    start = end - 1
   }
-  return found
+  return findings
 }
 
 interface Fault {
@@ -68,19 +68,19 @@ function findFault(run: readonly string[], before: string, after: string, isRtl:
       code: 'hidden-selectors',
       what: `has variation selectors that carry ${quoteEscaped(decodeSelectors(selectors))}`,
     }
-  return zeroWidthFault(run, before, after)
+  return findZeroWidthFault(run, before, after)
 }
 
-function zeroWidthFault(run: readonly string[], before: string, after: string): Fault | undefined {
-  const [only = ''] = run
+function findZeroWidthFault(run: readonly string[], before: string, after: string): Fault | undefined {
+  const [char = ''] = run
   const text = run.join('')
   if (isNeededJoiner(text, before, after)) return undefined
   if (run.length === 1) {
     // A byte order mark at the start, and soft hyphens, are harmless leftovers of other programs.
-    if (only === '\uFEFF' && before === '')
+    if (char === '\uFEFF' && before === '')
       return { code: 'hidden-zero-width', what: 'begins with a byte order mark', note: true }
-    if (only === '\u00AD') return { code: 'hidden-zero-width', what: 'has soft hyphens', note: true }
-    if (/[\u0600-\u0605\u06DD\u070F\u08E2\u{110BD}]/u.test(only)) return undefined
+    if (char === '\u00AD') return { code: 'hidden-zero-width', what: 'has soft hyphens', note: true }
+    if (/[\u0600-\u0605\u06DD\u070F\u08E2\u{110BD}]/u.test(char)) return undefined
   }
   return { code: 'hidden-zero-width', what: `has zero-width characters (${escapeInvisible(text.slice(0, 12))})` }
 }
@@ -104,18 +104,18 @@ const decodeSelectors = (selectors: readonly string[]): string =>
 const quoteEscaped = (text: string): string =>
   JSON.stringify(escapeInvisible(text.length > 300 ? `${text.slice(0, 300)}…` : text))
 
-const unseen = once(() => new RegExp(`${SUSPECT.source}|\\r`, 'gu'))
+const invisiblePattern = once(() => new RegExp(`${SUSPECT.source}|\\r`, 'gu'))
 
 /** Writes invisible characters as `\u{202E}`; line breaks and tabs stay. */
 export const escapeInvisible = (text: string): string =>
-  text.replaceAll(unseen(), (char) => `\\u{${(char.codePointAt(0) as number).toString(16).toUpperCase()}}`)
+  text.replaceAll(invisiblePattern(), (char) => `\\u{${(char.codePointAt(0) as number).toString(16).toUpperCase()}}`)
 
 /** The same on one line. */
 export const escapeLine = (text: string): string => escapeInvisible(text).replaceAll(/\s+/g, ' ')
 
 function excerptAround(letters: readonly string[], start: number, end: number): string {
-  const shown = letters
+  const excerpt = letters
     .slice(Math.max(0, start - 30), Math.min(letters.length, Math.min(end, start + 12) + 30))
     .join('')
-  return escapeInvisible(shown)
+  return escapeInvisible(excerpt)
 }

@@ -50,69 +50,81 @@ const MARKUP =
   /<\/?(?:IMPORTANT|SYSTEM|system|instructions?|INSTRUCTIONS?|secret|SECRET)>|\[\/?INST\]|<\|(?:im_start|im_end|system|user|assistant)\|>/
 
 /** Finds instructions about other tools, about what the user sees, about earlier instructions, and about secrets. */
-export function findInstructions(text: string, where: string, around: KnownToolNames): Finding[] {
-  const found: Finding[] = []
-  const add = (code: FindingCode, level: FindingLevel, what: string, at: number, length: number): void => {
-    if (found.some((one) => one.code === code && one.level === level)) return
-    found.push({ code, level, where, what, evidence: excerpt(text, at, length) })
+export function findInstructions(text: string, where: string, context: KnownToolNames): Finding[] {
+  const findings: Finding[] = []
+  const addFinding = (code: FindingCode, level: FindingLevel, what: string, start: number, length: number): void => {
+    if (findings.some((finding) => finding.code === code && finding.level === level)) return
+    findings.push({ code, level, where, what, evidence: excerptOf(text, start, length) })
   }
-  const match = (pattern: RegExp, code: FindingCode, level: FindingLevel, what: string): void => {
-    const hit = pattern.exec(text)
-    if (hit) add(code, level, what, hit.index, hit[0].length)
+  const search = (pattern: RegExp, code: FindingCode, level: FindingLevel, what: string): void => {
+    const match = pattern.exec(text)
+    if (match) addFinding(code, level, what, match.index, match[0].length)
   }
 
-  for (const { level, name, at, length } of findMentions(text, around))
-    add('instructs-other-tool', level, `gives instructions about another tool, ${JSON.stringify(name)}`, at, length)
+  for (const { level, name, start, length } of findMentions(text, context))
+    addFinding(
+      'instructs-other-tool',
+      level,
+      `gives instructions about another tool, ${JSON.stringify(name)}`,
+      start,
+      length,
+    )
   for (const pattern of USER.test(text) ? [NOT_SAY, ...SECRECY] : [NOT_SAY])
-    match(pattern, 'instructs-secrecy', 'doubt', 'tells the model to hide something from the user')
-  for (const hit of text.matchAll(OVERRIDE)) {
-    const quotes = QUOTE_BEFORE.test(text.slice(Math.max(0, hit.index - 40), hit.index))
-    const opens = /(?:^|[.!?:\n>]\s*|\bplease\s+)$/i.test(text.slice(Math.max(0, hit.index - 40), hit.index))
-    const commands = opens && !quotes
-    add(
+    search(pattern, 'instructs-secrecy', 'doubt', 'tells the model to hide something from the user')
+  for (const match of text.matchAll(OVERRIDE)) {
+    const before = text.slice(Math.max(0, match.index - 40), match.index)
+    const isQuoted = QUOTE_BEFORE.test(before)
+    const startsSentence = /(?:^|[.!?:\n>]\s*|\bplease\s+)$/i.test(before)
+    const isCommand = startsSentence && !isQuoted
+    addFinding(
       'instructs-override',
-      commands ? 'doubt' : 'note',
-      commands ? 'tells the model to ignore its instructions' : 'mentions ignoring instructions',
-      hit.index,
-      hit[0].length,
+      isCommand ? 'doubt' : 'note',
+      isCommand ? 'tells the model to ignore its instructions' : 'mentions ignoring instructions',
+      match.index,
+      match[0].length,
     )
   }
-  const secrets = aboutSecrets(text)
-  if (secrets) add('instructs-secrets', secrets.level, secrets.what, secrets.at, secrets.length)
-  match(ORDER, 'instructs-order', 'note', 'wants to be called before all other tools')
-  match(MARKUP, 'imitates-markup', 'note', 'imitates the markup of system instructions')
-  return found
+  const secrets = findSecretMention(text)
+  if (secrets) addFinding('instructs-secrets', secrets.level, secrets.what, secrets.start, secrets.length)
+  search(ORDER, 'instructs-order', 'note', 'wants to be called before all other tools')
+  search(MARKUP, 'imitates-markup', 'note', 'imitates the markup of system instructions')
+  return findings
 }
 
 /**
  * Finds the worst sentence about a file with secrets: `doubt` if it tells the model to read the file or to pass it on,
  * `note` if it only mentions a file with keys.
  */
-function aboutSecrets(text: string): { what: string; level: FindingLevel; at: number; length: number } | undefined {
-  let firstNote: ReturnType<typeof aboutSecrets>
+function findSecretMention(
+  text: string,
+): { what: string; level: FindingLevel; start: number; length: number } | undefined {
+  let firstNote: ReturnType<typeof findSecretMention>
   let count = 0
-  for (const { 0: file, index: at } of text.matchAll(SECRET)) {
+  for (const { 0: file, index: start } of text.matchAll(SECRET)) {
     const { length } = file
-    const after = text.slice(at + length, at + length + AROUND)
+    const after = text.slice(start + length, start + length + AROUND)
     if (PUBLIC_KEY.test(after)) continue
-    const doubt = (what: string) => ({ what, level: 'doubt', at, length }) as const
-    if (++count > MAX_SECRETS) return doubt('names many files with secrets')
-    const before = text.slice(Math.max(0, at - AROUND), at)
-    const near = `${before}${file}${after}`
+    const createDoubt = (what: string) => ({ what, level: 'doubt', start, length }) as const
+    if (++count > MAX_SECRETS) return createDoubt('names many files with secrets')
+    const before = text.slice(Math.max(0, start - AROUND), start)
+    const surroundings = `${before}${file}${after}`
     const isKeys = KEYS.test(file)
-    const isSent = file !== DOT_ENV && ((READS.test(near) && SENDING_VERB.test(near)) || HANDS_OVER.test(near))
+    const isSent =
+      file !== DOT_ENV &&
+      ((READS.test(surroundings) && SENDING_VERB.test(surroundings)) || HANDS_OVER.test(surroundings))
     const isFilled = READ_BEFORE.test(before) && FILLS_AFTER.test(after)
-    if (isSent || isFilled || CONTENT_OF.test(before)) return doubt('tells the model to read secrets and send them')
-    if (isKeys && ORDERED_BEFORE.test(before)) return doubt('tells the model to read a file with keys')
-    if (isKeys) firstNote ??= { what: 'mentions a file with keys', level: 'note', at, length }
+    if (isSent || isFilled || CONTENT_OF.test(before))
+      return createDoubt('tells the model to read secrets and send them')
+    if (isKeys && ORDERED_BEFORE.test(before)) return createDoubt('tells the model to read a file with keys')
+    if (isKeys) firstNote ??= { what: 'mentions a file with keys', level: 'note', start, length }
   }
   return firstNote
 }
 
-const excerpt = (text: string, at: number, length: number): string =>
+const excerptOf = (text: string, start: number, length: number): string =>
   escapeInvisible(
     text
-      .slice(Math.max(0, at - 40), at + length + 60)
+      .slice(Math.max(0, start - 40), start + length + 60)
       .replaceAll(/\s+/g, ' ')
       .trim(),
   )

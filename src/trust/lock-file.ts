@@ -60,19 +60,17 @@ export function lockFile(configuration: string | undefined): string | undefined 
   return join(dirname(configuration), name === 'mcp.config.json' ? LOCK_NAME : `${parse(name).name}.${LOCK_NAME}`)
 }
 
-const nameOf = (file: string | undefined): string => (file === undefined ? LOCK_NAME : basename(file))
-
 const VERSION = 1
 /** Length of a fingerprint in hex, alone and after `rejected `. */
 const LENGTHS: ReadonlySet<number> = new Set([64, 73])
-const CALM = { quietMs: 100, longestMs: 1_000 }
+const SAVE_DELAY = { quietMs: 100, longestMs: 1_000 }
 
 export function createLock({ file, log, digests, onChange = () => undefined }: LockOptions): Lock {
   let memory: PinsByServer = new Map()
   /** The file's text when it was last read or written. */
   let text: string | undefined
   let broken: string | undefined
-  let loaded = false
+  let hasLoaded = false
   /** Digests of a valid file that has not changed since, so that ten thousand pins need not be read. */
   let knownDigests: LockDigests | undefined
   let hasChecked = false
@@ -80,48 +78,51 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   let saving: Promise<void> = Promise.resolve()
   let unsaved: string | undefined
   // Fifty servers are written together.
-  const saveLater = createDebouncer(systemClock, CALM.quietMs, CALM.longestMs)
+  const saveLater = createDebouncer(systemClock, SAVE_DELAY.quietMs, SAVE_DELAY.longestMs)
 
-  /** Loads the file. If it cannot be parsed, memory stays as it is and the problem is recorded. */
-  function parseFile(source: () => string | undefined): boolean {
-    const before = text
+  /**
+   * Loads the file. If it cannot be parsed, memory stays as it is and the problem is recorded.
+   * @returns whether the text changed
+   */
+  function parseFile(path: string): boolean {
+    const previousText = text
     try {
       // A folder in its place, or an unreadable file, is treated like a damaged one.
-      const read = source()
+      const newText = readIfExists(path)
       // Memory is the file's content plus pending changes.
-      if (read === text && broken === undefined) return false
-      const servers = read === undefined ? new Map() : parseLock(read)
-      text = read
+      if (newText === text && broken === undefined) return false
+      const servers = newText === undefined ? new Map() : parseLock(newText)
+      text = newText
       for (const apply of pending) apply(servers)
       memory = servers
       broken = undefined
     } catch (error) {
-      const why = `${nameOf(file)} cannot be read: ${messageOf(error)}`
-      if (broken !== why) log.error(`${why}; Pegboard approves no new tools until it is repaired`)
-      broken = why
+      const problem = `${basename(path)} cannot be read: ${messageOf(error)}`
+      if (broken !== problem) log.error(`${problem}; Pegboard approves no new tools until it is repaired`)
+      broken = problem
     }
-    return before !== text
+    return previousText !== text
   }
 
   function load(): void {
-    if (loaded) return
-    loaded = true
+    if (hasLoaded) return
+    hasLoaded = true
     if (file === undefined) return
-    parseFile(() => textOf(file))
-    if (differs()) queueMicrotask(onChange)
-    saving = saving.then(keepDigests)
+    parseFile(file)
+    if (dropDigests()) queueMicrotask(onChange)
+    saving = saving.then(storeDigests)
   }
 
   /** True if the file, read now, differs from its digests. The digests are dropped either way. */
-  function differs(): boolean {
-    const before = knownDigests
+  function dropDigests(): boolean {
+    const dropped = knownDigests
     knownDigests = undefined
-    return before !== undefined && (broken !== undefined || text === undefined || sha256(text) !== before.text)
+    return dropped !== undefined && (broken !== undefined || text === undefined || sha256(text) !== dropped.text)
   }
 
   /** True if the file is unchanged since its digests were stored. */
-  function isKnown(): boolean {
-    if (!hasChecked && !loaded && file !== undefined) {
+  function isUnchanged(): boolean {
+    if (!hasChecked && !hasLoaded && file !== undefined) {
       const bytes = readIfPossible(file)
       const storedDigests = bytes && digests?.get(keyOf(file))
       if (storedDigests && sha256(bytes) === storedDigests.text && isRecord(storedDigests.servers))
@@ -131,7 +132,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
     return knownDigests !== undefined
   }
 
-  function keepDigests(): void {
+  function storeDigests(): void {
     if (file === undefined || digests === undefined || text === undefined || broken !== undefined) return
     if (pending.length > 0) return
     const servers = Object.fromEntries([...memory].map(([id, pins]) => [id, digestOf(pins)]))
@@ -143,33 +144,33 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       .then(() => save(path))
       .catch((error: unknown) => {
         pending = []
-        const why = `${nameOf(path)} cannot be written: ${messageOf(error)}`
-        if (unsaved === undefined) log.warn(`${why}; approvals are lost when Pegboard stops`)
-        unsaved = why
+        const problem = `${basename(path)} cannot be written: ${messageOf(error)}`
+        if (unsaved === undefined) log.warn(`${problem}; approvals are lost when Pegboard stops`)
+        unsaved = problem
       })
   }
 
   async function save(path: string): Promise<void> {
     if (pending.length === 0) return
-    const guard = `${path}.writing`
+    const guardFile = `${path}.writing`
     await exclusively(
-      guard,
+      guardFile,
       async () => {
-        const before = text
-        parseFile(() => textOf(path))
+        const previousText = text
+        parseFile(path)
         if (broken !== undefined) return
         pending = []
         const newText = formatLock(memory)
-        const others = text !== before
+        const isChangedByOthers = text !== previousText
         // Resolves links, so that a linked lock file stays a link.
-        if (newText !== text) await replaceFile(realpath(path), newText, 0o666)
+        if (newText !== text) await replaceFile(resolveLinks(path), newText, 0o666)
         text = newText
         unsaved = undefined
-        keepDigests()
-        if (others) onChange()
+        storeDigests()
+        if (isChangedByOthers) onChange()
       },
       () => {
-        throw new Error(`another process holds ${basename(guard)}`)
+        throw new Error(`another process holds ${basename(guardFile)}`)
       },
     )
   }
@@ -187,7 +188,7 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       return memory.get(server)
     },
     digest(server) {
-      if (isKnown())
+      if (isUnchanged())
         return knownDigests && Object.hasOwn(knownDigests.servers, server) ? knownDigests.servers[server] : undefined
       load()
       const pins = memory.get(server)
@@ -201,11 +202,11 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
       saveLater.schedule(file, () => startSaving(file))
     },
     reread() {
-      loaded = true
+      hasLoaded = true
       if (file === undefined) return false
-      const isKept = knownDigests !== undefined
-      const isOther = parseFile(() => textOf(file))
-      return isKept ? differs() : isOther
+      const hadDigests = knownDigests !== undefined
+      const isChanged = parseFile(file)
+      return hadDigests ? dropDigests() : isChanged
     },
     async flush() {
       saveLater.flush()
@@ -216,12 +217,13 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
 
 /** @throws Error that says what is wrong */
 export function parseLock(text: string): PinsByServer {
-  const whole = jsonOf(text) as { version?: unknown; servers?: unknown } | null
-  if (typeof whole !== 'object' || whole === null) throw new Error('it is not an object')
-  if (whole.version !== VERSION) throw new Error(`its version is not ${VERSION}; a newer Pegboard may have written it`)
-  if (typeof whole.servers !== 'object' || whole.servers === null) throw new Error('it has no servers')
+  const content = parseJson(text) as { version?: unknown; servers?: unknown } | null
+  if (typeof content !== 'object' || content === null) throw new Error('it is not an object')
+  if (content.version !== VERSION)
+    throw new Error(`its version is not ${VERSION}; a newer Pegboard may have written it`)
+  if (typeof content.servers !== 'object' || content.servers === null) throw new Error('it has no servers')
   return new Map(
-    Object.entries(whole.servers).map(([id, tools]) => {
+    Object.entries(content.servers).map(([id, tools]) => {
       if (typeof tools !== 'object' || tools === null) throw new Error(`servers.${id} is not an object`)
       const pins = Object.entries(tools)
       // Ten thousand pins are read at every start, so only lengths are checked: a wrong value of the right length
@@ -234,7 +236,7 @@ export function parseLock(text: string): PinsByServer {
   )
 }
 
-function jsonOf(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
@@ -245,19 +247,19 @@ function jsonOf(text: string): unknown {
 
 /** One tool per line, sorted, so that a diff shows only what changed. */
 export function formatLock(servers: ReadonlyMap<string, Pins>): string {
-  const sorted = <Value>(map: ReadonlyMap<string, Value>): Array<[string, Value]> =>
+  const sortEntries = <Value>(map: ReadonlyMap<string, Value>): Array<[string, Value]> =>
     [...map].sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
-  const block = (lines: readonly string[], indent: string): string =>
+  const formatBlock = (lines: readonly string[], indent: string): string =>
     lines.length === 0 ? '{}' : `{\n${lines.map((line) => `${indent}  ${line}`).join(',\n')}\n${indent}}`
-  const entries = sorted(servers).map(([id, pins]) => {
-    const tools = sorted(pins).map(([name, entry]) => `${ascii(name)}: ${JSON.stringify(entry)}`)
-    return `${ascii(id)}: ${block(tools, '    ')}`
+  const entries = sortEntries(servers).map(([id, pins]) => {
+    const tools = sortEntries(pins).map(([name, entry]) => `${toAsciiJson(name)}: ${JSON.stringify(entry)}`)
+    return `${toAsciiJson(id)}: ${formatBlock(tools, '    ')}`
   })
-  return `{\n  "version": ${VERSION},\n  "servers": ${block(entries, '  ')}\n}\n`
+  return `{\n  "version": ${VERSION},\n  "servers": ${formatBlock(entries, '  ')}\n}\n`
 }
 
 /** An ASCII-only JSON string, so that look-alike names are visible in a diff. */
-const ascii = (text: string): string =>
+const toAsciiJson = (text: string): string =>
   JSON.stringify(text).replaceAll(/[^\x20-\x7e]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
 const sha256 = (data: string | Uint8Array): string => hash('sha256', data)
@@ -274,7 +276,7 @@ function readIfPossible(file: string): Buffer | undefined {
 }
 
 /** Undefined if there is no such file. */
-function textOf(file: string): string | undefined {
+function readIfExists(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
@@ -283,7 +285,7 @@ function textOf(file: string): string | undefined {
   }
 }
 
-function realpath(file: string): string {
+function resolveLinks(file: string): string {
   try {
     return realpathSync(file)
   } catch {

@@ -16,21 +16,21 @@ const NONE: readonly string[] = []
 
 /** The tools of one owner, as seen by all others. Built on first use. */
 export function otherToolsOf(tools: () => Iterable<OtherTool>): OtherTools {
-  const shapes = once(() => new Map([...tools()].map(({ name }) => [skeleton(name), name])))
+  const namesBySkeleton = once(() => new Map([...tools()].map(({ name }) => [skeleton(name), name])))
   // Plain words never count as a mention: "GitHub" does not mean a tool named `github`.
   const spellings = once(
     () => new Set([...tools()].flatMap((tool) => tool.spellings().filter(isToolShaped).map(normalizeName))),
   )
-  const namesakes = once(() => groupBy(tools(), ({ name }) => foldName(name)))
-  const shaped = (shape: string): readonly string[] => {
-    const name = shapes().get(shape)
+  const toolsByName = once(() => groupBy(tools(), ({ name }) => foldName(name)))
+  const findLookalikes = (nameSkeleton: string): readonly string[] => {
+    const name = namesBySkeleton().get(nameSkeleton)
     return name === undefined ? NONE : [name]
   }
   return {
-    lookalikes: shaped,
+    lookalikes: findLookalikes,
     isSpelling: (spelling) => spellings().has(spelling),
     descriptionsOf: (name) =>
-      namesakes()
+      toolsByName()
         .get(foldName(name))
         ?.flatMap(({ description }) => description ?? NONE) ?? NONE,
   }
@@ -38,24 +38,24 @@ export function otherToolsOf(tools: () => Iterable<OtherTool>): OtherTools {
 
 /** The tools of several owners combined. */
 export function mergeOtherTools(owners: () => readonly OtherTools[]): OtherTools {
-  const all = once(owners)
-  const answers = new Map<string, boolean>()
+  const getOwners = once(owners)
+  const cache = new Map<string, boolean>()
   return {
-    lookalikes(shape) {
-      let found = NONE
-      for (const owner of all()) {
-        const names = owner.lookalikes(shape)
-        if (names.length > 0) found = [...found, ...names]
+    lookalikes(nameSkeleton) {
+      let lookalikes = NONE
+      for (const owner of getOwners()) {
+        const names = owner.lookalikes(nameSkeleton)
+        if (names.length > 0) lookalikes = [...lookalikes, ...names]
       }
-      return found
+      return lookalikes
     },
-    descriptionsOf: (name) => all().flatMap((owner) => owner.descriptionsOf(name)),
+    descriptionsOf: (name) => getOwners().flatMap((owner) => owner.descriptionsOf(name)),
     isSpelling(spelling) {
       // Servers often use the same phrases in many tools.
-      const before = answers.get(spelling)
-      if (before !== undefined) return before
-      const isKnown = all().some((owner) => owner.isSpelling(spelling))
-      answers.set(spelling, isKnown)
+      const cached = cache.get(spelling)
+      if (cached !== undefined) return cached
+      const isKnown = getOwners().some((owner) => owner.isSpelling(spelling))
+      cache.set(spelling, isKnown)
       return isKnown
     },
   }

@@ -24,42 +24,44 @@ const MAX_TOOLS = 2_000
 /** Remembers which tools mention tools that do not exist yet, across runs, and finds them when those tools appear. */
 export function createPendingMentions(store: FileStore<StoredMentions> | undefined, key: string) {
   let cached: Map<string, Map<string, PendingMention>> | undefined
-  const all = (): Map<string, Map<string, PendingMention>> => {
+  const getMentions = (): Map<string, Map<string, PendingMention>> => {
     cached ??= new Map(
       Object.entries(store?.get(key) ?? {}).map(([server, tools]) => [
         server,
         new Map(
-          Object.entries(isRecord(tools) ? tools : {}).filter(([, one]) => isRecord(one) && Array.isArray(one.names)),
+          Object.entries(isRecord(tools) ? tools : {}).filter(
+            ([, mention]) => isRecord(mention) && Array.isArray(mention.names),
+          ),
         ),
       ]),
     )
     return cached
   }
-  const keep = (): void => {
-    const entries = [...all()].map(([server, tools]) => [server, Object.fromEntries(tools)])
+  const save = (): void => {
+    const entries = [...getMentions()].map(([server, tools]) => [server, Object.fromEntries(tools)])
     store?.set(key, Object.fromEntries(entries) as StoredMentions)
   }
   return {
     add(server: string, tools: ReadonlyMap<string, PendingMention>): void {
       if (tools.size === 0) return
-      const before = all().get(server)
-      all().set(server, new Map([...(before ?? []), ...tools].slice(-MAX_TOOLS)))
-      keep()
+      const existing = getMentions().get(server)
+      getMentions().set(server, new Map([...(existing ?? []), ...tools].slice(-MAX_TOOLS)))
+      save()
     },
     /** Returns and forgets the tools of other servers that mention one of these tools. */
-    takeMatching(server: string, own: () => OtherTools): readonly ApprovedTool[] {
-      const found: ApprovedTool[] = []
-      for (const [other, tools] of all()) {
-        if (other === server) continue
-        const { isSpelling } = own()
+    takeMatching(server: string, ownTools: () => OtherTools): readonly ApprovedTool[] {
+      const matches: ApprovedTool[] = []
+      for (const [otherServer, tools] of getMentions()) {
+        if (otherServer === server) continue
+        const { isSpelling } = ownTools()
         for (const [name, { hash, names }] of tools) {
           if (!names.some(isSpelling)) continue
-          found.push({ server: other, name, hash })
+          matches.push({ server: otherServer, name, hash })
           tools.delete(name)
         }
       }
-      if (found.length > 0) keep()
-      return found
+      if (matches.length > 0) save()
+      return matches
     },
   }
 }

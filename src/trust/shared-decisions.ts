@@ -20,46 +20,46 @@ export function shareDecisions(
   log: Log,
 ): () => Promise<void> {
   const table = (): Table<StoredPins> => shared.store().table('approval')
-  let seen = 0
+  let lastRevision = 0
   /** Decided here and not yet sent. */
   const unsent = new Map<string, Pins>()
 
-  function adopt(server: string, value: StoredPins, revision: number, firm: boolean): void {
-    seen = Math.max(seen, revision)
-    trust.adopt(server, new Map(Object.entries(value)), firm)
+  function adopt(server: string, value: StoredPins, revision: number, isRecent: boolean): void {
+    lastRevision = Math.max(lastRevision, revision)
+    trust.adopt(server, new Map(Object.entries(value)), isRecent)
   }
 
   async function publish(): Promise<void> {
     for (const [server, pins] of unsent) {
       const revision = await table().put({ id: server, owner: '', value: Object.fromEntries(pins) })
       if (unsent.get(server) === pins) unsent.delete(server)
-      seen = Math.max(seen, revision ?? 0)
+      lastRevision = Math.max(lastRevision, revision ?? 0)
       shared.publish(TOPIC, server)
     }
   }
 
-  async function load(firm: boolean): Promise<void> {
+  async function load(isRecent: boolean): Promise<void> {
     for (const { id, value, revision } of await table().list())
-      if (revision > seen && !unsent.has(id)) adopt(id, value, revision, firm)
+      if (revision > lastRevision && !unsent.has(id)) adopt(id, value, revision, isRecent)
   }
 
-  const failed = (error: unknown): void =>
+  const logFailure = (error: unknown): void =>
     log.warn('cannot share decisions about tools with other processes; Pegboard tries again', {
       error: messageOf(error),
     })
 
   trust.onDecision((server, pins) => {
     unsent.set(server, pins)
-    publish().catch(failed)
+    publish().catch(logFailure)
   })
   shared.subscribe(TOPIC, (server) => {
     table()
       .get(server)
       .then((row) => row && adopt(server, row.value, row.revision, true))
-      .catch(failed)
+      .catch(logFailure)
   })
   shared.onReconnect(() => {
-    load(true).then(publish).catch(failed)
+    load(true).then(publish).catch(logFailure)
   })
-  return () => load(false).catch(failed)
+  return () => load(false).catch(logFailure)
 }

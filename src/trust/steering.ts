@@ -6,7 +6,7 @@ export type NameSet = Pick<ReadonlySet<string>, 'has'>
 /** The tools that exist besides the one that is checked. */
 export interface KnownToolNames {
   /** Names of tools of the same server. */
-  readonly own: NameSet
+  readonly ownNames: NameSet
   /** True if a text may mean another owner's tool by this spelling, which is normalized or lower case. */
   isOther(spelling: string): boolean
   /** The definition's own parameter names and values, which a text may mean by the same words. */
@@ -20,7 +20,7 @@ export interface Mention {
   /** `doubt` if it says how to use that tool, `note` if it only says when. */
   readonly level: FindingLevel
   readonly name: string
-  readonly at: number
+  readonly start: number
   readonly length: number
 }
 
@@ -29,23 +29,23 @@ export interface Mention {
 const JOINT = /[-_./:](?=[A-Za-z0-9])|(?<=[a-z])[A-Z]/g
 const COMPOUND = /[./:]|__/
 const TOOL_SHAPED = /[A-Za-z0-9][-_.:/]+[A-Za-z0-9]|[a-z][A-Z]/
-const LONGEST = 200
+const MAX_NAME_LENGTH = 200
 const MAX_PIECES = 12
 
 /** True if a name is spelled like a tool and not like a word: `send_mail`, `sendMail`, `mail.send`. */
 export const isToolShaped = (name: string): boolean => TOOL_SHAPED.test(name)
 
 /** Normalizes the ways to join owner and name: mail__send, mail:send and mail/send become mail.send. */
-export const normalizeName = (name: string): string => joinedAlike(name).toLowerCase()
+export const normalizeName = (name: string): string => unifySeparators(name).toLowerCase()
 
-const piecesOf = (name: string): string[] => joinedAlike(name).split('.', MAX_PIECES)
+const splitName = (name: string): string[] => unifySeparators(name).split('.', MAX_PIECES)
 
-const joinedAlike = (name: string): string => (COMPOUND.test(name) ? name.replaceAll(/[./:]+|_{2,}/g, '.') : name)
+const unifySeparators = (name: string): string => (COMPOUND.test(name) ? name.replaceAll(/[./:]+|_{2,}/g, '.') : name)
 
 // A line break ends a sentence if the next line starts like a list item, unless the sentence is incomplete.
 const SENTENCE_ENDS =
   /(?<!\b(?:e\.g|i\.e))[.!?](?=\s)|(?<![,;:][ \t\r]{0,4})\n[ \t]{0,40}(?=[-*•A-Z\d]|\w{1,40}:)|\n[ \t\r]{0,40}\n/g
-const SENTENCE = 400
+const MAX_SENTENCE = 400
 
 const INSISTS =
   /\b(?:must|shall|should|ought|always|never|(?:has|have|having|needs?) to|required?|first|instead|do(?:es)? not|don['’]t|cannot|rather than|prefer|avoid|stop|ignore|disregard|no longer|deprecated|obsolete|replaces|supersedes|overrides?)\b/i
@@ -74,20 +74,20 @@ const TOOL_WAS =
 const MEDIA_TYPE = /^(?:application|audio|font|image|message|multipart|text|video)\//i
 
 /** Finds the worst mentions of other owners' tools in a text, at most one per level. */
-export function findMentions(text: string, around: KnownToolNames): Mention[] {
+export function findMentions(text: string, context: KnownToolNames): Mention[] {
   let firstNote: Mention | undefined
   JOINT.lastIndex = 0
   while (JOINT.test(text)) {
-    const joint = JOINT.lastIndex - 1
-    const at = startOfName(text, joint)
+    const jointIndex = JOINT.lastIndex - 1
+    const start = startOfName(text, jointIndex)
     // A dot or dash before a word joins nothing.
-    if (at === joint) continue
-    const end = endOfName(text, joint)
+    if (start === jointIndex) continue
+    const end = endOfName(text, jointIndex)
     JOINT.lastIndex = end
-    const name = text.slice(at, end)
-    const level = levelOf(text, name, at, around)
+    const name = text.slice(start, end)
+    const level = levelOf(text, name, start, context)
     if (level === undefined) continue
-    const mention = { level, name, at, length: name.length }
+    const mention = { level, name, start, length: name.length }
     if (level === 'doubt') return firstNote ? [mention, firstNote] : [mention]
     firstNote ??= mention
   }
@@ -102,24 +102,24 @@ interface Sentence {
 }
 
 function sentenceAround(text: string, at: number): Sentence {
-  const near = text.slice(Math.max(0, at - SENTENCE), at)
+  const preceding = text.slice(Math.max(0, at - MAX_SENTENCE), at)
   let start = 0
   SENTENCE_ENDS.lastIndex = 0
-  while (SENTENCE_ENDS.test(near)) start = SENTENCE_ENDS.lastIndex
-  const rest = text.slice(at, at + SENTENCE)
+  while (SENTENCE_ENDS.test(preceding)) start = SENTENCE_ENDS.lastIndex
+  const following = text.slice(at, at + MAX_SENTENCE)
   SENTENCE_ENDS.lastIndex = 0
-  const end = SENTENCE_ENDS.exec(rest)?.index
-  const before = near.slice(start)
-  const after = rest.slice(0, end)
+  const end = SENTENCE_ENDS.exec(following)?.index
+  const before = preceding.slice(start)
+  const after = following.slice(0, end)
   return { whole: before + after, before, after }
 }
 
-function levelOf(text: string, name: string, at: number, around: KnownToolNames): FindingLevel | undefined {
-  const whose = ownerOfName(name, around)
-  if (whose === 'own') return undefined
+function levelOf(text: string, name: string, at: number, context: KnownToolNames): FindingLevel | undefined {
+  const owner = ownerOfName(name, context)
+  if (owner === 'own') return undefined
   // Nobody is known to have this tool, but only tools are spelled with an owner and said to be called.
-  if (!whose) {
-    reportUnknownTool(text, name, at, around)
+  if (!owner) {
+    reportUnknownTool(text, name, at, context)
     return /[.:/]/.test(name) &&
       !MEDIA_TYPE.test(name) &&
       ABOUT_USE.test(text.slice(Math.max(0, at - 80), at)) &&
@@ -138,49 +138,53 @@ function levelOf(text: string, name: string, at: number, around: KnownToolNames)
     (CALLS.test(whole) && IN_ORDER.test(whole))
   if (!isSteered) return isAboutUse ? 'note' : undefined
   const isSaidOfTools = isOrdered || isAboutUse || OF_TOOLS.test(whole)
-  return !isSaidOfTools && around.words?.().has(whose.other) ? 'note' : 'doubt'
+  return !isSaidOfTools && context.words?.().has(owner.other) ? 'note' : 'doubt'
 }
 
 /** Whose tool a name, or a part of it, means: `mail__send_mail`, `mcp.mail.send_mail`, `send_mail.bcc`. */
-function ownerOfName(name: string, { own, isOther }: KnownToolNames): 'own' | { readonly other: string } | undefined {
-  if (own.has(name)) return 'own'
+function ownerOfName(
+  name: string,
+  { ownNames, isOther }: KnownToolNames,
+): 'own' | { readonly other: string } | undefined {
+  if (ownNames.has(name)) return 'own'
   if (isOther(normalizeName(name))) return { other: name }
-  return COMPOUND.test(name) && !name.includes('://') ? ownerOfNamePart(name, { own, isOther }) : undefined
+  return COMPOUND.test(name) && !name.includes('://') ? ownerOfNamePart(name, { ownNames, isOther }) : undefined
 }
 
-function ownerOfNamePart(name: string, { own, isOther }: KnownToolNames): ReturnType<typeof ownerOfName> {
-  const isOthers = (one: string): boolean => isToolShaped(one) && isOther(one.toLowerCase())
-  const pieces = piecesOf(name)
-  let whose: 'own' | undefined
-  for (const [n, piece] of pieces.entries()) {
-    const pair = n + 1 < pieces.length ? `${piece}.${pieces[n + 1]}` : piece
-    if (own.has(pair) || own.has(piece)) whose = 'own'
-    else if (isOthers(pair)) return { other: pair }
-    else if (isOthers(piece)) return { other: piece }
+function ownerOfNamePart(name: string, { ownNames, isOther }: KnownToolNames): ReturnType<typeof ownerOfName> {
+  const isOtherTool = (spelling: string): boolean => isToolShaped(spelling) && isOther(spelling.toLowerCase())
+  const pieces = splitName(name)
+  let owner: 'own' | undefined
+  for (const [index, piece] of pieces.entries()) {
+    const pair = index + 1 < pieces.length ? `${piece}.${pieces[index + 1]}` : piece
+    if (ownNames.has(pair) || ownNames.has(piece)) owner = 'own'
+    else if (isOtherTool(pair)) return { other: pair }
+    else if (isOtherTool(piece)) return { other: piece }
   }
-  return whose
+  return owner
 }
 
-const NEAR = 80
+const CONTEXT_LENGTH = 80
 const AS_TOOLS = /\b(?:call|us(?:e|ing)|invo[ck]|run|execut|try|tools?\b|b?cc\b|recipient)/i
 
 function reportUnknownTool(text: string, name: string, at: number, { onUnknownTool }: KnownToolNames): void {
   if (!onUnknownTool || name.includes('://')) return
-  if (!AS_TOOLS.test(text.slice(Math.max(0, at - NEAR), at + name.length + NEAR))) return
-  const pieces = piecesOf(name).filter(isToolShaped)
-  for (const one of new Set([normalizeName(name), ...pieces.map((piece) => piece.toLowerCase())])) onUnknownTool(one)
+  if (!AS_TOOLS.test(text.slice(Math.max(0, at - CONTEXT_LENGTH), at + name.length + CONTEXT_LENGTH))) return
+  const pieces = splitName(name).filter(isToolShaped)
+  for (const spelling of new Set([normalizeName(name), ...pieces.map((piece) => piece.toLowerCase())]))
+    onUnknownTool(spelling)
 }
 
 function startOfName(text: string, at: number): number {
   let start = at
-  for (let i = at - 1; i >= 0 && at - i < LONGEST && isOfName(text.charCodeAt(i)); i--)
+  for (let i = at - 1; i >= 0 && at - i < MAX_NAME_LENGTH && isNameCharacter(text.charCodeAt(i)); i--)
     if (isAlphanumeric(text.charCodeAt(i))) start = i
   return start
 }
 
 function endOfName(text: string, at: number): number {
   let end = at
-  for (let i = at; i - at < LONGEST && isOfName(text.charCodeAt(i)); i++)
+  for (let i = at; i - at < MAX_NAME_LENGTH && isNameCharacter(text.charCodeAt(i)); i++)
     if (isAlphanumeric(text.charCodeAt(i))) end = i + 1
   return end
 }
@@ -188,5 +192,5 @@ function endOfName(text: string, at: number): number {
 const isAlphanumeric = (code: number): boolean =>
   (code >= 97 && code <= 122) || (code >= 48 && code <= 57) || (code >= 65 && code <= 90)
 /** Letters, digits and `-./:_`. */
-const isOfName = (code: number): boolean =>
+const isNameCharacter = (code: number): boolean =>
   isAlphanumeric(code) || (code >= 45 && code <= 47) || code === 58 || code === 95

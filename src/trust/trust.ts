@@ -44,22 +44,22 @@ export interface TrustOptions {
 export interface Trust {
   /**
    * Returns the quarantined tools of a server by name. Records tools that are approved automatically.
-   * @param fresh true if the definitions come from the server now and not from disk
+   * @param isFresh true if the definitions come from the server now and not from disk
    */
-  look(look: Omit<ServerTools, 'reserved'>, fresh: boolean): ReadonlyMap<string, QuarantineReason>
+  assess(listing: Omit<ServerTools, 'reserved'>, isFresh: boolean): ReadonlyMap<string, QuarantineReason>
   /** A seal for the current approvals of a server; undefined unless all these tools are approved as they are. */
   seal(server: string, tools: readonly Pick<ListedDefinition, 'name' | 'hash'>[]): string | undefined
   /** True if the lock file is unchanged since this seal was made, so that the same tools are approved. */
-  holds(server: string, seal: string | undefined): boolean
+  isSealValid(server: string, seal: string | undefined): boolean
   reread(): void
   /** Registers a listener for decisions that a person made by changing the lock file. */
   onDecision(listener: (server: string, pins: Pins) => void): () => void
   /**
    * Applies decisions made elsewhere.
-   * @param firm true for a decision made just now, which wins. Otherwise local decisions win, unless the other one
+   * @param isRecent true for a decision made just now, which wins. Otherwise local decisions win, unless the other one
    * was a rejection
    */
-  adopt(server: string, pins: Pins, firm: boolean): void
+  adopt(server: string, pins: Pins, isRecent: boolean): void
   /** Registers a listener for changes of what is approved. */
   onChange(listener: () => void): () => void
   /** True if nothing of a server is approved: it was assessed, or it is waiting for a person to review it. */
@@ -93,7 +93,7 @@ export function createTrust(options: TrustOptions): Trust {
   const loggedSignatures = new Map<string, string>()
   const storedSignatures = new Map<string, string>()
   /** End of the first look, by server. */
-  const firstUntil = new Map<string, number>()
+  const firstLookEnds = new Map<string, number>()
   const pendingMentions = createPendingMentions(options.pendingMentions, `unmet-${definitionsKey(options.file, '')}`)
   /** Tools approved automatically a moment ago, by server. */
   const recentApprovals = new Map<string, { at: number; readonly names: Map<string, string> }>()
@@ -107,43 +107,43 @@ export function createTrust(options: TrustOptions): Trust {
     withdrawn: withdrawn.get(server) ?? new Map(),
     broken: lock.broken !== undefined,
     frozen,
-    open: clock.now() < (firstUntil.get(server) ?? 0),
+    inFirstLook: clock.now() < (firstLookEnds.get(server) ?? 0),
   })
 
   return {
-    look(look, fresh) {
-      const { server, tools } = look
+    assess(listing, isFresh) {
+      const { server, tools } = listing
       requestedServers.add(server)
-      if (fresh && look.mode !== 'always' && !frozen && lock.broken === undefined) withdrawFlapping(server, tools)
+      if (isFresh && listing.mode !== 'always' && !frozen && lock.broken === undefined) withdrawFlapping(server, tools)
       const rules = rulesFor(server)
-      const { pins, broken, open } = rules
+      const { pins, broken, inFirstLook } = rules
       const {
         quarantined,
         newlyApproved,
-        pendingMentions: speaking,
-      } = assess({ ...look, reserved: options.reserved }, rules)
+        pendingMentions: newMentions,
+      } = assess({ ...listing, reserved: options.reserved }, rules)
       if (!frozen && !broken) {
-        const first = pins === undefined && look.mode === 'first-use' && (tools.length > 0 || fresh)
-        if (newlyApproved.length > 0 || first) {
+        const isFirstLook = pins === undefined && listing.mode === 'first-use' && (tools.length > 0 || isFresh)
+        if (newlyApproved.length > 0 || isFirstLook) {
           for (const { name, hash } of newlyApproved) historyOf(server).approved.set(name, hash)
-          const lasts = tools.length > 0 ? FIRST_LOOK_MS : EMPTY_LOOK_MS
-          if (first || (open && pins?.size === 0)) firstUntil.set(server, clock.now() + lasts)
-          addPins(lock, server, newlyApproved, first)
+          const durationMs = tools.length > 0 ? FIRST_LOOK_MS : EMPTY_LOOK_MS
+          if (isFirstLook || (inFirstLook && pins?.size === 0)) firstLookEnds.set(server, clock.now() + durationMs)
+          addPins(lock, server, newlyApproved, isFirstLook)
           log.info(
-            `${first || open ? 'first connection to ' : ''}${server}: ${newlyApproved.length === 1 ? '1 tool is' : `${newlyApproved.length} tools are`} approved`,
+            `${isFirstLook || inFirstLook ? 'first connection to ' : ''}${server}: ${newlyApproved.length === 1 ? '1 tool is' : `${newlyApproved.length} tools are`} approved`,
           )
         }
-        if (look.mode === 'first-use' && newlyApproved.length > 0) {
-          pendingMentions.add(server, speaking)
+        if (listing.mode === 'first-use' && newlyApproved.length > 0) {
+          pendingMentions.add(server, newMentions)
           const { names } = recentApprovals.get(server) ?? { names: new Map<string, string>() }
           for (const { name, hash } of newlyApproved) names.set(name, hash)
           recentApprovals.set(server, { at: clock.now(), names })
         }
         withdrawAll([
-          ...(look.own ? pendingMentions.takeMatching(server, look.own) : []),
+          ...(listing.ownTools ? pendingMentions.takeMatching(server, listing.ownTools) : []),
           ...findLookalikes(server, quarantined),
         ])
-        if (fresh && definitions) saveLater.schedule(server, () => keep(server, tools, lock))
+        if (isFresh && definitions) saveLater.schedule(server, () => storeApproved(server, tools, lock))
       }
       logWaiting(server, quarantined)
       return quarantined
@@ -154,7 +154,7 @@ export function createTrust(options: TrustOptions): Trust {
       if (lock.broken !== undefined || !tools.every(({ name, hash }) => pins?.get(name) === hash)) return undefined
       return lock.digest(server)
     },
-    holds(server, seal) {
+    isSealValid(server, seal) {
       requestedServers.add(server)
       return seal !== undefined && lock.digest(server) === seal
     },
@@ -167,15 +167,15 @@ export function createTrust(options: TrustOptions): Trust {
         if (lock.digest(server) !== digest) decided.emit(server, lock.pins(server) ?? new Map())
     },
     onDecision: (listener) => decided.listen(listener),
-    adopt(server, pins, firm) {
+    adopt(server, pins, isRecent) {
       if (frozen || lock.broken !== undefined) return
       const before = lock.digest(server)
       lock.change((servers) => {
-        const own = servers.get(server) ?? new Map<string, string>()
-        if (firm) for (const name of own.keys()) if (!pins.has(name)) own.delete(name)
+        const current = servers.get(server) ?? new Map<string, string>()
+        if (isRecent) for (const name of current.keys()) if (!pins.has(name)) current.delete(name)
         for (const [name, entry] of pins)
-          if (firm || !own.has(name) || entry.startsWith('rejected ')) own.set(name, entry)
-        servers.set(server, own)
+          if (isRecent || !current.has(name) || entry.startsWith('rejected ')) current.set(name, entry)
+        servers.set(server, current)
       })
       if (lock.digest(server) === before) return
       log.info(`decisions of another process about the tools of ${server} apply here too`)
@@ -195,36 +195,36 @@ export function createTrust(options: TrustOptions): Trust {
   }
 
   function historyOf(server: string): ApprovalHistory {
-    const own = histories.get(server) ?? { approved: new Map(), left: new Map() }
-    histories.set(server, own)
-    return own
+    const history = histories.get(server) ?? { approved: new Map(), changedAt: new Map() }
+    histories.set(server, history)
+    return history
   }
 
   /** Withdraws the approval of a tool that changed and changed back within a short time. */
   function withdrawFlapping(server: string, tools: readonly ListedDefinition[]): void {
     const pins = lock.pins(server)
     if (!pins) return
-    const own = historyOf(server)
-    const back: string[] = []
+    const history = historyOf(server)
+    const flapped: string[] = []
     for (const { name, hash } of tools) {
       const pin = pins.get(name)
       if (pin === undefined || pin.startsWith('rejected ')) continue
       if (pin !== hash) {
-        if (own.approved.get(name) === pin) own.left.set(name, clock.now())
+        if (history.approved.get(name) === pin) history.changedAt.set(name, clock.now())
         continue
       }
-      const left = own.left.get(name)
-      if (left !== undefined && own.approved.get(name) === hash && clock.now() - left < FLAPPING_MS) {
-        own.approved.delete(name)
-        back.push(name)
-      } else own.approved.set(name, hash)
-      own.left.delete(name)
+      const changedAt = history.changedAt.get(name)
+      if (changedAt !== undefined && history.approved.get(name) === hash && clock.now() - changedAt < FLAPPING_MS) {
+        history.approved.delete(name)
+        flapped.push(name)
+      } else history.approved.set(name, hash)
+      history.changedAt.delete(name)
     }
-    if (back.length === 0) return
+    if (flapped.length === 0) return
     lock.change((servers) => {
-      for (const name of back) withdraw(servers, server, name, 'changed and changed back')
+      for (const name of flapped) withdraw(servers, server, name, 'changed and changed back')
     })
-    log.warn(`${server}: ${back.join(', ')} changed and changed back; review the change before the next use`)
+    log.warn(`${server}: ${flapped.join(', ')} changed and changed back; review the change before the next use`)
   }
 
   /**
@@ -236,23 +236,25 @@ export function createTrust(options: TrustOptions): Trust {
       [...quarantined].flatMap(([name, { findings }]) =>
         findings.some(({ code }) => code === expectedCode) ? [name] : [],
       )
-    const alike = namesWith('look-alike-name')
+    const lookalikeNames = namesWith('look-alike-name')
     const cloned = new Set(namesWith('cloned-tool').map(foldName))
-    if (alike.length + cloned.size === 0) return []
+    if (lookalikeNames.length + cloned.size === 0) return []
     return [...recentApprovals].flatMap(([other, { at, names }]) =>
       other === server || clock.now() - at > TOGETHER_MS
         ? []
         : [...names]
-            .filter(([name]) => cloned.has(foldName(name)) || alike.some((one) => looksLike(one, name)))
+            .filter(
+              ([name]) => cloned.has(foldName(name)) || lookalikeNames.some((lookalike) => looksLike(lookalike, name)),
+            )
             .map(([name, hash]) => ({ server: other, name, hash })),
     )
   }
 
   /** Otherwise the first look, which has not ended, would approve the tool again. */
-  function withdraw(servers: Map<string, Map<string, string>>, server: string, name: string, why: string): void {
+  function withdraw(servers: Map<string, Map<string, string>>, server: string, name: string, reason: string): void {
     servers.get(server)?.delete(name)
-    const own = withdrawn.get(server) ?? new Map<string, string>()
-    withdrawn.set(server, own.set(name, why))
+    const reasons = withdrawn.get(server) ?? new Map<string, string>()
+    withdrawn.set(server, reasons.set(name, reason))
   }
 
   /** Withdraws automatic approvals; the servers are assessed again. */
@@ -268,7 +270,7 @@ export function createTrust(options: TrustOptions): Trust {
     queueMicrotask(() => changed.emit())
   }
 
-  function keep(server: string, tools: readonly ListedDefinition[], { pins }: Lock): void {
+  function storeApproved(server: string, tools: readonly ListedDefinition[], { pins }: Lock): void {
     if (!definitions) return
     const approved = tools.filter(({ name, hash }) => pins(server)?.get(name) === hash)
     const signature = approved.map(({ name, hash }) => `${name} ${hash}`).join('\n')
@@ -278,15 +280,15 @@ export function createTrust(options: TrustOptions): Trust {
   }
 
   function logWaiting(server: string, quarantined: ReadonlyMap<string, QuarantineReason>): void {
-    const waiting = [...quarantined].filter(([, { why }]) => why !== 'rejected')
-    const signature = waiting.map(([name, { why, reason }]) => `${name} ${why} ${reason}`).join('\n')
+    const waitingTools = [...quarantined].filter(([, { why }]) => why !== 'rejected')
+    const signature = waitingTools.map(([name, { why, reason }]) => `${name} ${why} ${reason}`).join('\n')
     if ((loggedSignatures.get(server) ?? '') === signature) return
     loggedSignatures.set(server, signature)
-    if (waiting.length === 0) return
-    const shown = waiting
+    if (waitingTools.length === 0) return
+    const shownTools = waitingTools
       .slice(0, 20)
       .map(([name, { reason, findings }]) => [name, [reason, ...findings.slice(0, 3).map(formatFinding)].join('; ')])
-    log.warn(waitingNote(server, waiting.length), { tools: Object.fromEntries(shown) })
+    log.warn(waitingNote(server, waitingTools.length), { tools: Object.fromEntries(shownTools) })
   }
 }
 
@@ -295,17 +297,17 @@ interface ApprovalHistory {
   /** Fingerprint that each tool was last seen with while approved. */
   readonly approved: Map<string, string>
   /** When it was first seen with another one. */
-  readonly left: Map<string, number>
+  readonly changedAt: Map<string, number>
 }
 
-function addPins(lock: Lock, server: string, taken: readonly ListedDefinition[], first: boolean): void {
+function addPins(lock: Lock, server: string, approved: readonly ListedDefinition[], isFirstLook: boolean): void {
   lock.change((servers) => {
     const pins = servers.get(server)
     // Another process had the first look; what it saw counts.
-    if (first && pins !== undefined) return
-    const next = pins ?? new Map<string, string>()
-    for (const { name, hash } of taken) next.set(name, hash)
-    servers.set(server, next)
+    if (isFirstLook && pins !== undefined) return
+    const updated = pins ?? new Map<string, string>()
+    for (const { name, hash } of approved) updated.set(name, hash)
+    servers.set(server, updated)
   })
 }
 
@@ -318,10 +320,10 @@ export function storeDefinitions(
 ): void {
   const key = definitionsKey(file, server)
   const before = store.get(key) ?? {}
-  const news = tools.filter(({ name, hash }) => !Object.hasOwn(before, name) || before[name]?.hash !== hash)
-  if (news.length === 0) return
+  const changedTools = tools.filter(({ name, hash }) => !Object.hasOwn(before, name) || before[name]?.hash !== hash)
+  if (changedTools.length === 0) return
   // A definition that could not be read cannot be compared.
-  const added = news
+  const added = changedTools
     .filter(({ text }) => text !== '')
     .map(({ name, hash, text }) => [name, { hash, definition: JSON.parse(text) as Record<string, unknown> }])
   store.set(key, { ...before, ...(Object.fromEntries(added) as StoredDefinitions) })

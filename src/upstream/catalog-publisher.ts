@@ -149,7 +149,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const { trust } = options
     const asListed = filters.length === 0 && isAsNamed
     if (brief?.tokens === undefined || brief.prefix !== settings.prefix || !asListed) return undefined
-    if (settings.auth?.perPrincipal || (trust && !trust.holds(id, brief.seal))) return undefined
+    if (settings.auth?.perPrincipal || (trust && !trust.isSealValid(id, brief.seal))) return undefined
     return { count: brief.count, tokens: brief.tokens }
   }
 
@@ -200,7 +200,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
         gone,
         tools.map(({ name }) => name),
       )
-    return trust.look({ server: id, mode: settings.trust, tools, definitions, otherTools, own, loses }, isFresh)
+    return trust.assess(
+      { server: id, mode: settings.trust, tools, definitions, otherTools, ownTools: own, losesRule: loses },
+      isFresh,
+    )
   }
 
   /**
@@ -226,7 +229,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
       if (!listableCopy)
         return leftOut(`${JSON.stringify(String(entry[key]).slice(0, 60))} has arguments that no client can read`)
       const [worst] = checkEntry(entry, {
-        get own() {
+        get ownNames() {
           return ownToolNames()
         },
         isOther: others.isSpelling,
@@ -299,7 +302,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
   function summary(): string {
     if (settings.summary !== undefined || quarantined) return toPrintable(settings.summary ?? '')
     const others = once(() => otherToolsTo(catalog, module))
-    return serverLine(options.about(), { own: new Set(), isOther: (name) => others().isSpelling(name) }) ?? ''
+    return serverLine(options.about(), { ownNames: new Set(), isOther: (name) => others().isSpelling(name) }) ?? ''
   }
 
   const { provides, maxResultTokens, internal } = settings

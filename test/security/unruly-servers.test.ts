@@ -124,7 +124,7 @@ test('a server with endless new tools fills neither the lock file nor the state,
   const file = join(temporaryFolder(), LOCK_NAME)
   const trust = createTrust({ file, log: silentLog, reserved: new Set() })
   const round = (n: number) =>
-    trust.look(
+    trust.assess(
       {
         server: 's',
         mode: 'always',
@@ -146,7 +146,7 @@ test('a server without tools at first cannot choose a later day for its first co
     const clock = createManualClock()
     const trust = createTrust({ file: join(temporaryFolder(), LOCK_NAME), log: silentLog, clock, reserved: new Set() })
     const held = (names: readonly string[]) =>
-      trust.look({ server: 's', mode: 'first-use', tools: seen(names), otherTools: nobody }, true).size
+      trust.assess({ server: 's', mode: 'first-use', tools: seen(names), otherTools: nobody }, true).size
     expect(held([])).toBe(0)
     clock.pass(minutes * 60_000)
     const first = held(['a'])

@@ -7,7 +7,7 @@ import { costMs } from '../growth.ts'
 function around(): CheckContext {
   const others = ['read', 'fs.read', 'mcp_fs.read', 'search_web']
   return {
-    own: new Set(['this_tool', 'resolve_library']),
+    ownNames: new Set(['this_tool', 'resolve_library']),
     reserved: new Set(['execute_tool', 'search_tools']),
     isOther: (spelling) => others.includes(spelling),
     lookalikes: (shape) => ['read', 'search_web'].filter((name) => skeleton(name) === shape),

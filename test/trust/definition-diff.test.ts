@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { changesBetween, linesOfNew } from '../../src/trust/definition-diff.ts'
+import { changesBetween, changesOfNew } from '../../src/trust/definition-diff.ts'
 
 describe('a definition diff', () => {
   it.each([
@@ -65,7 +65,7 @@ describe('a definition diff', () => {
   it('shows a new definition in full, in few lines', () => {
     const long = 'The path of the file, relative to the folder of the workspace, with forward slashes in it.'
     expect(
-      linesOfNew({
+      changesOfNew({
         name: 'read',
         description: 'Reads a file.\nNot a folder.',
         inputSchema: {

@@ -83,7 +83,7 @@ export function measureAlarms(): { readonly tools: number; readonly alarms: read
       )
       return tools.flatMap(({ server: _server, ...definition }) => {
         const found = checkDefinition(definition, {
-          own,
+          ownNames: own,
           reserved: new Set(META_NAMES),
           isOther: others.isSpelling,
           lookalikes: others.lookalikes,

@@ -17,7 +17,7 @@ function levelOf(description: string, rest: object = {}): string | undefined {
     owner('dotnet', 'SendReport'),
   ])
   const around = {
-    own: new Set(['this_tool', 'list_issues', 'get-issue']),
+    ownNames: new Set(['this_tool', 'list_issues', 'get-issue']),
     reserved: new Set<string>(),
     isOther: strangers.isSpelling,
     lookalikes: strangers.lookalikes,
@@ -110,7 +110,7 @@ describe("a mention of another server's tool in a description", () => {
     const told: string[] = []
     const nobodys = (spelling: string): number => told.push(spelling)
     findMentions('Before calling bank__pay_bill, set it up. See https://a.example/x_y and call.', {
-      own: new Set(),
+      ownNames: new Set(),
       isOther: () => false,
       onUnknownTool: nobodys,
     })

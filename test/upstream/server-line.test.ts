@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { serverLine } from '../../src/upstream/server-line.ts'
 
-const around = { own: new Set<string>(), isOther: (name: string) => name === 'send_money' }
+const around = { ownNames: new Set<string>(), isOther: (name: string) => name === 'send_money' }
 
 it.each([
   ['Books rooms and desks in the Lyon office. More text.', 'Books rooms and desks in the Lyon office.'],
