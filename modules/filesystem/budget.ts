@@ -9,8 +9,8 @@ export interface Budget {
 }
 
 export function createBudget(caller: AbortSignal, ms = BUDGET_MS): Budget {
-  const late = AbortSignal.timeout(Math.max(0, Math.floor(ms)))
-  const signal = AbortSignal.any([caller, late])
+  const timeLimit = AbortSignal.timeout(Math.max(0, Math.floor(ms)))
+  const signal = AbortSignal.any([caller, timeLimit])
   return {
     signal,
     async spend(work) {
@@ -19,7 +19,7 @@ export function createBudget(caller: AbortSignal, ms = BUDGET_MS): Budget {
         return false
       } catch (error) {
         caller.throwIfAborted()
-        if (!late.aborted) throw error
+        if (!timeLimit.aborted) throw error
         return true
       }
     },

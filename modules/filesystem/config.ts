@@ -61,20 +61,20 @@ export const path = z.string().min(1).max(4096)
 export const folder = path.default('.')
 
 /** `dir/name` relative to `dir`, for patterns. */
-export const under = (base: string, full: string): string =>
+export const relativeTo = (base: string, full: string): string =>
   base === '.' ? full : full.startsWith(`${base}/`) ? full.slice(base.length + 1) : full
 
 /** The error for patterns written by a model. */
-export const badPattern = (message: string): ToolError =>
+export const createPatternError = (message: string): ToolError =>
   invalid(`Invalid pattern: ${message}.`, 'Correct the pattern.')
 
 /** A pattern without a slash matches names anywhere; one with a slash matches paths below the folder. */
 export function globOf(pattern: string): Matcher {
   try {
-    const fits = compileGlob(pattern)
-    return pattern.includes('/') ? fits : (full) => fits(full.slice(full.lastIndexOf('/') + 1))
+    const matches = compileGlob(pattern)
+    return pattern.includes('/') ? matches : (full) => matches(full.slice(full.lastIndexOf('/') + 1))
   } catch (error) {
-    if (error instanceof RangeError) throw badPattern(error.message)
+    if (error instanceof RangeError) throw createPatternError(error.message)
     throw error
   }
 }
@@ -82,9 +82,9 @@ export function globOf(pattern: string): Matcher {
 export const exclude = z.array(z.string().min(1).max(1024)).max(20).default([]).describe('Globs of paths to leave out.')
 
 /** A test for the patterns of excluded paths. */
-export function excludes(patterns: readonly string[], base: string): Matcher {
+export function createExcludeMatcher(patterns: readonly string[], base: string): Matcher {
   const globs = patterns.map(globOf)
-  return (full) => globs.some((fits) => fits(under(base, full)))
+  return (full) => globs.some((matches) => matches(relativeTo(base, full)))
 }
 
 /** Folders that are skipped unless named. */

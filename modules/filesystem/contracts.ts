@@ -35,8 +35,8 @@ export const read_file: ToolDef<Settings, typeof ReadFile> = {
       return await pathsFor(config).readFile(requestedPath, async ({ handle, path, size }) => {
         const buffer = Buffer.alloc(READ_BYTES)
         let length = 0
-        for (let read = 1; read > 0 && length < READ_BYTES; length += read)
-          read = (await handle.read(buffer, length, READ_BYTES - length, length)).bytesRead
+        for (let bytesRead = 1; bytesRead > 0 && length < READ_BYTES; length += bytesRead)
+          bytesRead = (await handle.read(buffer, length, READ_BYTES - length, length)).bytesRead
         if (size <= length) return { path, content: buffer.toString('utf8', 0, length), truncated: false }
         const end = characterEnd(buffer.subarray(0, length))
         const content = `${buffer.toString('utf8', 0, end)}\n[truncated: the first ${end} of ${size} bytes]`
@@ -44,7 +44,7 @@ export const read_file: ToolDef<Settings, typeof ReadFile> = {
       })
     } catch (error) {
       const matched =
-        isPegboardError(error) && error.code === 'E_PATH_DENIED' ? ruleFor(requestedPath, config) : undefined
+        isPegboardError(error) && error.code === 'E_PATH_DENIED' ? findDenyRule(requestedPath, config) : undefined
       if (matched === undefined) throw error
       throw new ToolError(`read_file denied for path "${requestedPath}" (matched "${await matched}")`, {
         code: 'E_PATH_DENIED',
@@ -55,7 +55,7 @@ export const read_file: ToolDef<Settings, typeof ReadFile> = {
 }
 
 /** The setting's name for a denied path, or for what it leads to. */
-async function ruleFor(requestedPath: string, { deny_names, workspace, roots, root }: Settings): Promise<string> {
+async function findDenyRule(requestedPath: string, { deny_names, workspace, roots, root }: Settings): Promise<string> {
   const names = async (): Promise<string[]> => {
     const absolute = isAbsolute(requestedPath)
       ? requestedPath
@@ -63,8 +63,8 @@ async function ruleFor(requestedPath: string, { deny_names, workspace, roots, ro
     const real = await realpath(absolute).catch(() => '')
     return [...requestedPath.split(/[\\/]/), ...real.split(/[\\/]/)].map((name) => name.toLowerCase())
   }
-  const found = new Set(await names())
-  return deny_names.find((name) => found.has(name.toLowerCase())) ?? 'denied_paths'
+  const pathNames = new Set(await names())
+  return deny_names.find((name) => pathNames.has(name.toLowerCase())) ?? 'denied_paths'
 }
 
 /** End of the last complete character. */
@@ -72,8 +72,8 @@ function characterEnd(bytes: Uint8Array): number {
   let start = bytes.length - 1
   while (start > 0 && bytes.length - start < 4 && ((bytes[start] as number) & 0xc0) === 0x80) start--
   const lead = bytes[start] ?? 0
-  const needs = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1
-  return bytes.length - start < needs ? start : bytes.length
+  const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1
+  return bytes.length - start < length ? start : bytes.length
 }
 
 const WriteFile = lazySchema(() =>

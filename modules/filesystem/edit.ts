@@ -76,22 +76,22 @@ export function createEdits() {
         requestedPath,
         ctx,
         async (bytes) => {
-          let [now, replaced, line] = [bytes, 0, 0]
-          for (const one of [first, ...more]) {
-            const done = replaceIn(now, one, {
+          let [current, replaced, line] = [bytes, 0, 0]
+          for (const replacement of [first, ...more]) {
+            const result = replaceIn(current, replacement, {
               all: replace_all,
               maxBytes: ctx.config.max_file_size,
-              most: MOST_REPLACED - replaced,
-              shown: requestedPath,
-              resultTooLarge: (size) => fileTooLarge(size, ctx.config),
+              maxCount: MAX_REPLACED - replaced,
+              filePath: requestedPath,
+              createTooLargeError: (size) => createFileTooLargeError(size, ctx.config),
             })
-            now = done.bytes
-            replaced += done.count
-            if (line === 0) line = done.line
+            current = result.bytes
+            replaced += result.count
+            if (line === 0) line = result.line
             await nextTurn()
             ctx.signal.throwIfAborted()
           }
-          return { bytes: now, said: { replaced, line } }
+          return { bytes: current, details: { replaced, line } }
         },
         dry_run,
       ),
@@ -121,14 +121,14 @@ export function createEdits() {
     examples: [{ input: { path: 'notes.md', line: 0, content: '# Notes\n' } }],
     run: ({ path: requestedPath, line, content }, ctx) =>
       changeFile(historyOf(ctx.config), requestedPath, ctx, (bytes) => {
-        const at = afterLine(bytes, line, requestedPath)
-        const end = bytes.includes('\r\n') ? '\r\n' : '\n'
-        const before = at === 0 || bytes[at - 1] === LINE_FEED ? '' : end
-        const isWhole = content === '' || content.endsWith('\n') || at === bytes.length
-        const added = Buffer.from(isWhole ? content : content + end)
+        const start = findLineEnd(bytes, line, requestedPath)
+        const lineBreak = bytes.includes('\r\n') ? '\r\n' : '\n'
+        const before = start === 0 || bytes[start - 1] === LINE_FEED ? '' : lineBreak
+        const isWhole = content === '' || content.endsWith('\n') || start === bytes.length
+        const added = Buffer.from(isWhole ? content : content + lineBreak)
         return {
-          bytes: Buffer.concat([bytes.subarray(0, at), Buffer.from(before), added, bytes.subarray(at)]),
-          said: { line: line + 1, lines: Math.max(1, countLines(added)) },
+          bytes: Buffer.concat([bytes.subarray(0, start), Buffer.from(before), added, bytes.subarray(start)]),
+          details: { line: line + 1, lines: Math.max(1, countLines(added)) },
         }
       }),
   }
@@ -163,53 +163,53 @@ export function createEdits() {
 }
 
 /** Beginning of the line after `line`. @throws ToolError E_VALIDATION if there are fewer lines */
-function afterLine(bytes: Buffer, line: number, shown: string): number {
-  let at = 0
-  for (let left = line; left > 0; left--) {
-    if (at === bytes.length)
-      throw invalid(`'${shown}' has no line ${line}.`, `Use a line from 0 to ${countLines(bytes)}.`)
-    while (at < bytes.length && bytes[at] !== LINE_FEED) at++
-    if (at < bytes.length) at++
+function findLineEnd(bytes: Buffer, line: number, filePath: string): number {
+  let index = 0
+  for (let remaining = line; remaining > 0; remaining--) {
+    if (index === bytes.length)
+      throw invalid(`'${filePath}' has no line ${line}.`, `Use a line from 0 to ${countLines(bytes)}.`)
+    while (index < bytes.length && bytes[index] !== LINE_FEED) index++
+    if (index < bytes.length) index++
   }
-  return at
+  return index
 }
 
 /** Maximum number of replacements per call; more would block other work. */
-const MOST_REPLACED = 1_000_000
+const MAX_REPLACED = 1_000_000
 
 function changeFile(
   history: History,
   requestedPath: string,
   { config, caller }: CallContext<Settings>,
-  make: (bytes: Buffer) => EditResult | Promise<EditResult>,
-  isDry = false,
+  createResult: (bytes: Buffer) => EditResult | Promise<EditResult>,
+  isDryRun = false,
 ): Promise<object> {
   const paths = pathsFor(config)
-  return history.inTurn(requestedPath, async () => {
+  return history.runInTurn(requestedPath, async () => {
     const { bytes, expect } = await paths.readFile(requestedPath, async ({ handle, size, mtime }) => {
-      if (size > config.max_file_size) throw fileTooLarge(size, config)
+      if (size > config.max_file_size) throw createFileTooLargeError(size, config)
       const bytes = await handle.readFile()
       if (bytes.includes(0) || !isUtf8(bytes))
         throw invalid(`'${requestedPath}' is not UTF-8 text.`, 'Replace the whole file.')
       return { bytes, expect: { size, mtime } }
     })
-    const edited = await make(bytes)
+    const edited = await createResult(bytes)
     const size = edited.bytes.length
-    if (size > config.max_file_size) throw fileTooLarge(size, config)
-    if (isDry)
-      return { path: requestedPath, bytes: size, ...edited.said, diff: diffOf(requestedPath, bytes, edited.bytes) }
+    if (size > config.max_file_size) throw createFileTooLargeError(size, config)
+    if (isDryRun)
+      return { path: requestedPath, bytes: size, ...edited.details, diff: diffOf(requestedPath, bytes, edited.bytes) }
     const { path: shown } = await history.write(paths, caller, requestedPath, edited.bytes, { expect })
-    return { path: shown, bytes: size, ...edited.said }
+    return { path: shown, bytes: size, ...edited.details }
   })
 }
 
 interface EditResult {
   readonly bytes: Buffer
   /** Additional members of the answer, besides path and size. */
-  readonly said: object
+  readonly details: object
 }
 
-const fileTooLarge = (bytes: number, { max_file_size }: Settings): ToolError =>
+const createFileTooLargeError = (bytes: number, { max_file_size }: Settings): ToolError =>
   tooLarge(
     `The file has ${bytes} bytes; the limit is ${max_file_size}.`,
     'See modules.filesystem.config.max_file_size.',

@@ -26,14 +26,14 @@ export type Owner = Pick<CallContext['caller'], 'principal' | 'profile'>
 /** Changes that can be undone. */
 export interface History {
   /** Runs changes of the same file one after the other. */
-  inTurn<T>(path: string, work: () => Promise<T>): Promise<T>
+  runInTurn<T>(path: string, work: () => Promise<T>): Promise<T>
   write(paths: Paths, owner: Owner, path: string, data: FileData, options?: WriteOptions): Promise<WriteResult>
   /** Undoes the latest change of this owner, of one file if a path is given. */
   undo(paths: Paths, owner: Owner, path?: string): Promise<{ readonly path: string; readonly removed: boolean }>
 }
 
 /** Changes of one owner. */
-const MOST = 50
+const MAX_STEPS = 50
 /** Maximum size of all previous contents together. An owner with more of them loses its oldest first. */
 const MAX_TOTAL = 128 * 1024 * 1024
 /** Added to the size of each step, so that the number of steps is limited, too. */
@@ -43,7 +43,7 @@ const MAX_BYTES = 1024 * 1024
 
 export function createHistory(): History {
   const steps: SavedVersion[] = []
-  const last = new Map<string, Promise<unknown>>()
+  const pendingByPath = new Map<string, Promise<unknown>>()
   const readPrevious = async (paths: Paths, path: string): Promise<Uint8Array | undefined | 'large'> => {
     try {
       return await paths.readFile(path, async ({ handle, size }: OpenFile) =>
@@ -55,35 +55,35 @@ export function createHistory(): History {
     }
   }
   const keyOf = ({ principal, profile }: Owner): string => JSON.stringify([principal, profile])
-  function keep(step: SavedVersion): void {
+  function addStep(step: SavedVersion): void {
     steps.push(step)
-    const drop = (owner: string): unknown =>
+    const dropOldest = (owner: string): unknown =>
       steps.splice(
-        steps.findIndex((one) => one.owner === owner),
+        steps.findIndex((step) => step.owner === owner),
         1,
       )
-    if (steps.filter(({ owner }) => owner === step.owner).length > MOST) drop(step.owner)
+    if (steps.filter(({ owner }) => owner === step.owner).length > MAX_STEPS) dropOldest(step.owner)
     for (;;) {
       const sizes = new Map<string, number>()
       for (const { owner, before } of steps)
         sizes.set(owner, (sizes.get(owner) ?? 0) + (before?.length ?? 0) + STEP_BYTES)
       const [largest] = [...sizes].sort(([, one], [, other]) => other - one)
       if (!largest || [...sizes.values()].reduce((sum, size) => sum + size, 0) <= MAX_TOTAL) return
-      drop(largest[0])
+      dropOldest(largest[0])
     }
   }
   return {
-    async inTurn(path, work) {
-      const before = last.get(path)
-      const now = (async () => {
-        await before?.catch(() => undefined)
+    async runInTurn(path, work) {
+      const previous = pendingByPath.get(path)
+      const current = (async () => {
+        await previous?.catch(() => undefined)
         return await work()
       })()
-      last.set(path, now)
+      pendingByPath.set(path, current)
       try {
-        return await now
+        return await current
       } finally {
-        if (last.get(path) === now) last.delete(path)
+        if (pendingByPath.get(path) === current) pendingByPath.delete(path)
       }
     },
     async write(paths, owner, path, data, options) {
@@ -91,32 +91,32 @@ export function createHistory(): History {
       const written = await paths.writeFile(path, data, options)
       if (before === 'large') return written
       const { size, mtime } = await paths.stat(path)
-      keep({ owner: keyOf(owner), path: written.path, before, size, mtime })
+      addStep({ owner: keyOf(owner), path: written.path, before, size, mtime })
       return written
     },
     async undo(paths, owner, path) {
       const requestedPath = path === undefined ? undefined : (await paths.stat(path)).path
-      const at = steps.findLastIndex(
+      const index = steps.findLastIndex(
         (step) => step.owner === keyOf(owner) && (requestedPath === undefined || step.path === requestedPath),
       )
-      const step = steps[at]
+      const step = steps[index]
       if (!step)
         throw notFound(
           'There is nothing to undo.',
           'Only write, edit and insert on files under 1 MiB since the start can be undone.',
         )
       const { before, size, mtime } = step
-      const now = await paths.stat(step.path)
-      if (now.size !== size || now.mtime.getTime() !== mtime.getTime())
+      const current = await paths.stat(step.path)
+      if (current.size !== size || current.mtime.getTime() !== mtime.getTime())
         throw new ToolError(`'${step.path}' was changed by another program since.`, { hint: 'Read it, then edit it.' })
       if (before) await paths.writeFile(step.path, before, { expect: { size, mtime } })
       else await paths.remove(step.path)
-      steps.splice(at, 1)
+      steps.splice(index, 1)
       // The previous change of this file is the state now.
-      const earlier = steps.findLastIndex((one) => one.path === step.path)
-      if (before && earlier >= 0) {
-        const facts = await paths.stat(step.path)
-        steps[earlier] = { ...(steps[earlier] as SavedVersion), size: facts.size, mtime: facts.mtime }
+      const previousIndex = steps.findLastIndex((previous) => previous.path === step.path)
+      if (before && previousIndex >= 0) {
+        const newFacts = await paths.stat(step.path)
+        steps[previousIndex] = { ...(steps[previousIndex] as SavedVersion), size: newFacts.size, mtime: newFacts.mtime }
       }
       return { path: step.path, removed: !before }
     },

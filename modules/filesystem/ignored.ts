@@ -8,33 +8,33 @@ import {
   type OpenFolder,
   type Paths,
 } from 'pegboard'
-import { SKIPPED, under } from './config.ts'
-import { textOf } from './text.ts'
+import { relativeTo, SKIPPED } from './config.ts'
+import { readSmallText } from './text.ts'
 
 interface Rule {
   /** Folder of the .gitignore file. */
   readonly base: string
-  readonly fits: Matcher
+  readonly matches: Matcher
   readonly foldersOnly: boolean
   /** Negates earlier rules. */
-  readonly not: boolean
+  readonly isNegated: boolean
 }
 
 const MAX_BYTES = 256 * 1024
 
 /** The rules of one `.gitignore`. Invalid patterns are skipped, as git does. */
-export function ignoreRules(text: string, base: string): Rule[] {
+export function parseIgnoreRules(text: string, base: string): Rule[] {
   return text.split(/\r?\n/).flatMap((line) => {
     const trimmed = line.replace(/(?<!\\) +$/, '')
     if (trimmed === '' || trimmed.startsWith('#')) return []
-    const not = trimmed.startsWith('!')
+    const isNegated = trimmed.startsWith('!')
     const foldersOnly = trimmed.endsWith('/')
-    const pattern = trimmed.slice(not ? 1 : 0, foldersOnly ? -1 : undefined)
+    const pattern = trimmed.slice(isNegated ? 1 : 0, foldersOnly ? -1 : undefined)
     // A slash at the start or in the middle anchors the pattern; braces have no meaning in git.
     const anchored = pattern.includes('/') ? pattern.replace(/^\//, '') : `**/${pattern}`
     try {
-      const fits = compileGlob(anchored.replaceAll(/[{}]/g, '\\$&').replace(/\/\*\*$/, '/**/*'))
-      return pattern === '' ? [] : [{ base, fits, foldersOnly, not }]
+      const matches = compileGlob(anchored.replaceAll(/[{}]/g, '\\$&').replace(/\/\*\*$/, '/**/*'))
+      return pattern === '' ? [] : [{ base, fits: matches, foldersOnly, not: isNegated }]
     } catch (error) {
       if (error instanceof RangeError) return []
       throw error
@@ -61,10 +61,10 @@ export async function* walkTree(
   options: TreeOptions,
 ): AsyncGenerator<FolderEntry> {
   const { ignored, skip = () => false, inside, signal } = options
-  const ends = signal ? { signal } : {}
+  const signalOption = signal ? { signal } : {}
   if (ignored) {
     yield* paths.walk(requestedPath, {
-      ...ends,
+      ...signalOption,
       entered: async (folder) => options.entered?.(folder),
       skip: (entry) => entry.name === '.git' || skip(entry),
       ...(inside ? { inside } : {}),
@@ -76,44 +76,45 @@ export async function* walkTree(
     const rules = rulesOf.get(dirname(entry.path)) ?? []
     for (let index = rules.length - 1; index >= 0; index--) {
       const rule = rules[index] as Rule
-      if ((!rule.foldersOnly || entry.kind === 'dir') && rule.fits(under(rule.base, entry.path))) return !rule.not
+      if ((!rule.foldersOnly || entry.kind === 'dir') && rule.matches(relativeTo(rule.base, entry.path)))
+        return !rule.isNegated
     }
     return false
   }
   const entered = async (folder: OpenFolder): Promise<void> => {
     options.entered?.(folder)
-    const own = folder.entries.some(({ name, kind }) => name === '.gitignore' && kind === 'file')
-    const above = rulesOf.get(dirname(folder.path)) ?? (await rulesAbove(paths, folder.path))
-    rulesOf.set(folder.path, own ? [...above, ...(await rulesIn(paths, folder.path))] : above)
+    const hasRules = folder.entries.some(({ name, kind }) => name === '.gitignore' && kind === 'file')
+    const outerRules = rulesOf.get(dirname(folder.path)) ?? (await readRulesAbove(paths, folder.path))
+    rulesOf.set(folder.path, hasRules ? [...outerRules, ...(await readRules(paths, folder.path))] : outerRules)
   }
-  const leftOut = (entry: FolderEntry): boolean => SKIPPED.has(entry.name) || skip(entry) || isIgnored(entry)
+  const isSkipped = (entry: FolderEntry): boolean => SKIPPED.has(entry.name) || skip(entry) || isIgnored(entry)
   const withoutIgnored = (folder: HeldFolder): HeldFolder => ({
     ...folder,
     entries: folder.entries.filter((entry) => !isIgnored(entry)),
   })
-  const how = {
-    ...ends,
-    skip: leftOut,
+  const walkOptions = {
+    ...signalOption,
+    skip: isSkipped,
     entered,
     ...(inside ? { inside: (folder: HeldFolder) => inside(withoutIgnored(folder)) } : {}),
   }
-  for await (const entry of paths.walk(requestedPath, how)) if (!isIgnored(entry)) yield entry
+  for await (const entry of paths.walk(requestedPath, walkOptions)) if (!isIgnored(entry)) yield entry
 }
 
 /** From the outermost readable folder down to the parent. */
-async function rulesAbove(paths: Paths, folder: string): Promise<readonly Rule[]> {
+async function readRulesAbove(paths: Paths, folder: string): Promise<readonly Rule[]> {
   const rules: Rule[] = []
-  for (let at = folder; at !== dirname(at); ) {
-    at = dirname(at)
-    rules.unshift(...(await rulesIn(paths, at)))
+  for (let current = folder; current !== dirname(current); ) {
+    current = dirname(current)
+    rules.unshift(...(await readRules(paths, current)))
   }
   return rules
 }
 
-async function rulesIn(paths: Paths, folder: string): Promise<Rule[]> {
+async function readRules(paths: Paths, folder: string): Promise<Rule[]> {
   try {
-    const text = await paths.readFile(`${folder}/.gitignore`, (file) => textOf(file, MAX_BYTES))
-    return ignoreRules(text ?? '', folder)
+    const text = await paths.readFile(`${folder}/.gitignore`, (file) => readSmallText(file, MAX_BYTES))
+    return parseIgnoreRules(text ?? '', folder)
   } catch (error) {
     // Missing or not readable.
     if (isPegboardError(error)) return []

@@ -10,7 +10,7 @@ import {
 } from 'pegboard'
 import { lazySchema } from '../_lazy-schema.ts'
 import { createBudget } from './budget.ts'
-import { exclude, excludes, folder, path, type Settings, SKIPPED } from './config.ts'
+import { createExcludeMatcher, exclude, folder, path, type Settings, SKIPPED } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
 
@@ -41,8 +41,8 @@ const ORDERS = {
 }
 
 /** Maximum number of entries sorted by anything but name. */
-const MOST_SORTED = 50_000
-const LOOKED_TOGETHER = 64
+const MAX_SORTED = 50_000
+const STAT_BATCH = 64
 
 export const ls: ToolDef<Settings, typeof List> = {
   title: 'List a folder',
@@ -59,54 +59,57 @@ export const ls: ToolDef<Settings, typeof List> = {
     const paths = pathsFor(config)
     const budget = createBudget(caller)
     const { signal } = budget
-    const hidden = ({ name }: FolderEntry): boolean => !show_hidden && name.startsWith('.')
+    const isHidden = ({ name }: FolderEntry): boolean => !show_hidden && name.startsWith('.')
     const facts = new Map<string, Omit<Entry, 'path' | 'kind'>>()
-    const looks = details || sort !== 'name'
+    const needsFacts = details || sort !== 'name'
     const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
       // Sorted by name, only the shown entries need their details.
-      const looked = sort === 'name' ? entries.filter((entry) => !hidden(entry)).slice(0, limit) : entries
-      for (let at = 0; at < looked.length; at += LOOKED_TOGETHER) {
+      const toInspect = sort === 'name' ? entries.filter((entry) => !isHidden(entry)).slice(0, limit) : entries
+      for (let start = 0; start < toInspect.length; start += STAT_BATCH) {
         signal.throwIfAborted()
         await Promise.all(
-          looked.slice(at, at + LOOKED_TOGETHER).map(async ({ name, path: one }) => {
-            const found = await lstat(`${anchor}/${name}`).catch(() => undefined)
-            if (!found) return
-            facts.set(one, { ...(found.isFile() ? { size: found.size } : {}), mtime: found.mtime.toISOString() })
+          toInspect.slice(start, start + STAT_BATCH).map(async ({ name, path: entryPath }) => {
+            const fileStat = await lstat(`${anchor}/${name}`).catch(() => undefined)
+            if (!fileStat) return
+            facts.set(entryPath, {
+              ...(fileStat.isFile() ? { size: fileStat.size } : {}),
+              mtime: fileStat.mtime.toISOString(),
+            })
           }),
         )
       }
     }
     const found: FolderEntry[] = []
     let partial = false
-    let shown = (await paths.stat(requestedPath)).path
+    let folderPath = (await paths.stat(requestedPath)).path
     const isLate = await budget.spend(async () => {
-      if (recursive || looks) {
-        const how = {
+      if (recursive || needsFacts) {
+        const walkOptions = {
           signal,
-          skip: (entry: FolderEntry) => !recursive || hidden(entry),
+          skip: (entry: FolderEntry) => !recursive || isHidden(entry),
           entered: async ({ truncated }: OpenFolder) => {
             if (truncated) partial = true
           },
-          ...(looks ? { inside } : {}),
+          ...(needsFacts ? { inside } : {}),
         }
-        for await (const entry of paths.walk(requestedPath, how)) {
-          if (!hidden(entry)) found.push(entry)
+        for await (const entry of paths.walk(requestedPath, walkOptions)) {
+          if (!isHidden(entry)) found.push(entry)
           // With another order the last entry may come first.
-          if (found.length > (sort === 'name' ? limit : MOST_SORTED)) break
+          if (found.length > (sort === 'name' ? limit : MAX_SORTED)) break
         }
         return
       }
       const folder = await paths.listFolder(requestedPath, { signal })
-      shown = folder.path
+      folderPath = folder.path
       if (folder.truncated) partial = true
-      for (const entry of folder.entries) if (!hidden(entry)) found.push(entry)
+      for (const entry of folder.entries) if (!isHidden(entry)) found.push(entry)
     })
-    const all = found.map(({ path: one, kind }): Entry => ({ path: one, kind, ...facts.get(one) }))
-    if (sort !== 'name') all.sort(ORDERS[sort])
-    const entries = all.slice(0, limit)
-    const others = shown === '.' && paths.roots.length > 1 ? { other_roots: paths.roots.slice(1) } : {}
-    const truncated = partial || isLate || all.length > limit
-    return { path: shown, count: entries.length, truncated, ...others, entries }
+    const allEntries = found.map(({ path: one, kind }): Entry => ({ path: one, kind, ...facts.get(one) }))
+    if (sort !== 'name') allEntries.sort(ORDERS[sort])
+    const entries = allEntries.slice(0, limit)
+    const otherRoots = folderPath === '.' && paths.roots.length > 1 ? { other_roots: paths.roots.slice(1) } : {}
+    const truncated = partial || isLate || allEntries.length > limit
+    return { path: folderPath, count: entries.length, truncated, ...otherRoots, entries }
   },
 }
 
@@ -137,7 +140,7 @@ export const tree: ToolDef<Settings, typeof Tree> = {
   ) {
     const paths = pathsFor(config)
     const budget = createBudget(caller)
-    let [base, full, partial] = ['', false, false]
+    let [base, isFull, partial] = ['', false, false]
     const entered = ({ truncated }: OpenFolder): void => {
       if (truncated) partial = true
     }
@@ -147,28 +150,28 @@ export const tree: ToolDef<Settings, typeof Tree> = {
       })
     )
       return { path: requestedPath, tree: '', folders: 0, files: 0, truncated: true }
-    const top = base === '.' ? 0 : base.split('/').length
-    const level = (shown: string): number => shown.split('/').length - top
-    const hidden = (name: string): boolean => !show_hidden && name.startsWith('.')
-    const excluded = excludes(patterns, base)
+    const baseLevel = base === '.' ? 0 : base.split('/').length
+    const levelOf = (shown: string): number => shown.split('/').length - baseLevel
+    const isHidden = (name: string): boolean => !show_hidden && name.startsWith('.')
+    const isExcluded = createExcludeMatcher(patterns, base)
     const lines: string[] = []
     const counts = { folders: 0, files: 0 }
-    const shut = (entry: { name: string; path: string }): boolean =>
-      hidden(entry.name) || level(entry.path) >= depth || SKIPPED.has(entry.name) || excluded(entry.path)
+    const isCollapsed = (entry: { name: string; path: string }): boolean =>
+      isHidden(entry.name) || levelOf(entry.path) >= depth || SKIPPED.has(entry.name) || isExcluded(entry.path)
     const isLate = await budget.spend(async (signal) => {
-      for await (const entry of walkTree(paths, requestedPath, { ignored, skip: shut, signal, entered })) {
-        if (hidden(entry.name) || excluded(entry.path)) continue
+      for await (const entry of walkTree(paths, requestedPath, { ignored, skip: isCollapsed, signal, entered })) {
+        if (isHidden(entry.name) || isExcluded(entry.path)) continue
         if (lines.length === limit) {
-          full = true
+          isFull = true
           return
         }
-        const mark = entry.kind === 'dir' ? (shut(entry) ? '/…' : '/') : entry.kind === 'link' ? '@' : ''
-        lines.push(`${'  '.repeat(level(entry.path) - 1)}${entry.name}${mark}`)
+        const mark = entry.kind === 'dir' ? (isCollapsed(entry) ? '/…' : '/') : entry.kind === 'link' ? '@' : ''
+        lines.push(`${'  '.repeat(levelOf(entry.path) - 1)}${entry.name}${mark}`)
         if (entry.kind === 'dir') counts.folders++
         else counts.files++
       }
     })
-    return { path: base, tree: lines.join('\n'), ...counts, truncated: full || partial || isLate }
+    return { path: base, tree: lines.join('\n'), ...counts, truncated: isFull || partial || isLate }
   },
 }
 
@@ -177,13 +180,13 @@ async function measureFolder(paths: Paths, path: string, caller: AbortSignal) {
   let [size, files, folders, partial] = [0, 0, 0, false]
   const isLate = await createBudget(caller).spend(async (signal) => {
     const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
-      const held = entries.filter(({ kind }) => kind === 'file')
-      for (let at = 0; at < held.length; at += LOOKED_TOGETHER) {
+      const fileEntries = entries.filter(({ kind }) => kind === 'file')
+      for (let start = 0; start < fileEntries.length; start += STAT_BATCH) {
         signal.throwIfAborted()
-        const looks = held
-          .slice(at, at + LOOKED_TOGETHER)
+        const stats = fileEntries
+          .slice(start, start + STAT_BATCH)
           .map(({ name }) => lstat(`${anchor}/${name}`).catch(() => undefined))
-        for (const found of await Promise.all(looks)) size += found?.size ?? 0
+        for (const fileStat of await Promise.all(stats)) size += fileStat?.size ?? 0
       }
     }
     const entered = async ({ truncated }: OpenFolder): Promise<void> => {

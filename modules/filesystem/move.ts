@@ -2,7 +2,7 @@ import { normalize } from 'node:path/posix'
 import { isPegboardError, type Paths, type ToolDef, ToolError, z } from 'pegboard'
 import { invalid } from '../_errors.ts'
 import { lazySchema } from '../_lazy-schema.ts'
-import { path, type Settings, under, writable } from './config.ts'
+import { path, relativeTo, type Settings, writable } from './config.ts'
 import { pathsFor } from './places.ts'
 
 const Rm = lazySchema(() =>
@@ -116,22 +116,23 @@ export const cp: ToolDef<Settings, typeof Move> = {
       const { path: shown, created } = await copyFile(paths, from, to, overwrite)
       return { from, path: shown, replaced: !created, files: 1 }
     }
-    const itself = (shown: string): boolean => base === '.' || `${normalize(shown)}/`.startsWith(`${base}/`)
-    const refusal = (): ToolError => invalid(`'${to}' is the same as '${from}', or inside it.`, 'Choose another path.')
-    if (itself(to)) throw refusal()
+    const isSameOrInside = (shown: string): boolean => base === '.' || `${normalize(shown)}/`.startsWith(`${base}/`)
+    const createRefusal = (): ToolError =>
+      invalid(`'${to}' is the same as '${from}', or inside it.`, 'Choose another path.')
+    if (isSameOrInside(to)) throw createRefusal()
     const target = await paths.makeFolder(to)
-    if (itself(target.path)) throw refusal()
+    if (isSameOrInside(target.path)) throw createRefusal()
     if (!target.created && !overwrite)
       throw new ToolError(`'${to}' already exists.`, { hint: 'Choose another name, or set overwrite: true.' })
     let files = 0
     const skipped: string[] = []
     for await (const entry of paths.walk(from)) {
       signal.throwIfAborted()
-      const place = `${target.path}/${under(base, entry.path)}`
+      const targetPath = `${target.path}/${relativeTo(base, entry.path)}`
       try {
-        if (entry.kind === 'dir') await paths.makeFolder(place)
+        if (entry.kind === 'dir') await paths.makeFolder(targetPath)
         else if (entry.kind === 'file') {
-          await copyFile(paths, entry.path, place, overwrite)
+          await copyFile(paths, entry.path, targetPath, overwrite)
           files++
         } else skipped.push(entry.path)
       } catch (error) {

@@ -12,115 +12,119 @@ const pathsOf = new WeakMap<Settings, Paths>()
 
 /** Guarded access to the configured folders and those of the aliases. */
 export function pathsFor(settings: Settings): Paths {
-  const paths = pathsOf.get(settings) ?? allPaths(settings)
+  const paths = pathsOf.get(settings) ?? createAllPaths(settings)
   pathsOf.set(settings, paths)
   return paths
 }
 
-function allPaths(settings: Settings): Paths {
+function createAllPaths(settings: Settings): Paths {
   makeRoot(settings)
-  const main = mainPaths(settings)
+  const main = createMainPaths(settings)
   const pathsByAlias = new Map<Alias, Paths>()
-  const behind = (alias: Alias): Paths => {
-    const paths = pathsByAlias.get(alias) ?? aliasPaths(settings, alias)
+  const pathsOfAlias = (alias: Alias): Paths => {
+    const paths = pathsByAlias.get(alias) ?? createAliasPaths(settings, alias)
     pathsByAlias.set(alias, paths)
     return paths
   }
   /** `what`: the alias alone is a folder and cannot be used as a file. */
-  const at = (path: string, what: 'read' | 'write' | 'list') => {
-    const place = placeOf(settings, path, what)
-    if (!place) return { paths: main, path, alias: undefined, named: (shown: string) => shown }
+  const resolvePlace = (path: string, access: 'read' | 'write' | 'list') => {
+    const place = placeOf(settings, path, access)
+    if (!place) return { paths: main, path, alias: undefined, toShownPath: (shown: string) => shown }
     const { alias, rest } = place
-    const named = (shown: string): string => (shown === '.' ? alias : `${alias}/${shown}`)
-    return { paths: behind(alias), path: rest, alias, named }
+    const toShownPath = (shown: string): string => (shown === '.' ? alias : `${alias}/${shown}`)
+    return { paths: pathsOfAlias(alias), path: rest, alias, named: toShownPath }
   }
-  const toWrite = async (path: string) => {
-    const place = at(path, 'write')
+  const resolveForWriting = async (path: string) => {
+    const place = resolvePlace(path, 'write')
     if (place.alias !== undefined && !isReadonly({ ...settings, readonly: settings.readonly ?? false }))
       await makeAliasFolder(place.alias, settings[place.alias], SETTING)
     return place
   }
-  const renamed = (entry: FolderEntry, named: (shown: string) => string): FolderEntry => ({
+  const withShownPath = (entry: FolderEntry, toShownPath: (shown: string) => string): FolderEntry => ({
     ...entry,
-    path: named(entry.path),
+    path: toShownPath(entry.path),
   })
   return {
     roots: main.roots,
     readFile(requestedPath, use) {
-      const { paths, path, named } = at(requestedPath, 'read')
-      return paths.readFile(path, (file) => use({ ...file, path: named(file.path) }))
+      const { paths, path, toShownPath } = resolvePlace(requestedPath, 'read')
+      return paths.readFile(path, (file) => use({ ...file, path: toShownPath(file.path) }))
     },
-    async listFolder(requestedPath, how) {
-      const { paths, path, named } = at(requestedPath, 'list')
-      const found = await paths.listFolder(path, how)
-      return { ...found, path: named(found.path), entries: found.entries.map((entry) => renamed(entry, named)) }
+    async listFolder(requestedPath, options) {
+      const { paths, path, toShownPath } = resolvePlace(requestedPath, 'list')
+      const listed = await paths.listFolder(path, options)
+      return {
+        ...listed,
+        path: toShownPath(listed.path),
+        entries: listed.entries.map((entry) => withShownPath(entry, toShownPath)),
+      }
     },
-    async *walk(requestedPath, how = {}) {
-      const { paths, path, alias, named } = at(requestedPath, 'list')
+    async *walk(requestedPath, options = {}) {
+      const { paths, path, alias, toShownPath } = resolvePlace(requestedPath, 'list')
       if (alias === undefined) {
-        yield* paths.walk(path, how)
+        yield* paths.walk(path, options)
         return
       }
-      const { skip, entered, inside, signal }: WalkOptions = typeof how === 'function' ? { skip: how } : how
-      const seen = <F extends OpenFolder>(folder: F): F => ({
+      const { skip, entered, inside, signal }: WalkOptions = typeof options === 'function' ? { skip: options } : options
+      const withShownPaths = <F extends OpenFolder>(folder: F): F => ({
         ...folder,
-        path: named(folder.path),
-        entries: folder.entries.map((entry) => renamed(entry, named)),
+        path: toShownPath(folder.path),
+        entries: folder.entries.map((entry) => withShownPath(entry, toShownPath)),
       })
       const inner = paths.walk(path, {
         ...(signal ? { signal } : {}),
-        skip: (entry) => skip?.(renamed(entry, named)) ?? false,
-        entered: async (folder) => entered?.(seen(folder)),
-        ...(inside ? { inside: (folder) => inside(seen(folder)) } : {}),
+        skip: (entry) => skip?.(withShownPath(entry, toShownPath)) ?? false,
+        entered: async (folder) => entered?.(withShownPaths(folder)),
+        ...(inside ? { inside: (folder) => inside(withShownPaths(folder)) } : {}),
       })
-      for await (const entry of inner) yield renamed(entry, named)
+      for await (const entry of inner) yield withShownPath(entry, toShownPath)
     },
     async stat(requestedPath) {
-      const { paths, path, named } = at(requestedPath, 'list')
+      const { paths, path, toShownPath } = resolvePlace(requestedPath, 'list')
       const facts = await paths.stat(path)
-      return { ...facts, path: named(facts.path) }
+      return { ...facts, path: toShownPath(facts.path) }
     },
-    async writeFile(requestedPath, data, how) {
-      const { paths, path, named } = await toWrite(requestedPath)
-      const written = await paths.writeFile(path, data, how)
-      return { ...written, path: named(written.path) }
+    async writeFile(requestedPath, data, options) {
+      const { paths, path, toShownPath } = await resolveForWriting(requestedPath)
+      const written = await paths.writeFile(path, data, options)
+      return { ...written, path: toShownPath(written.path) }
     },
-    async makeFolder(requestedPath, how) {
-      const { paths, path, named } = await toWrite(requestedPath)
-      const written = await paths.makeFolder(path, how)
-      return { ...written, path: named(written.path) }
+    async makeFolder(requestedPath, options) {
+      const { paths, path, toShownPath } = await resolveForWriting(requestedPath)
+      const written = await paths.makeFolder(path, options)
+      return { ...written, path: toShownPath(written.path) }
     },
-    async remove(requestedPath, how) {
-      const { paths, path, named } = await toWrite(requestedPath)
-      const removed = await paths.remove(path, how)
-      return { ...removed, path: named(removed.path) }
+    async remove(requestedPath, options) {
+      const { paths, path, toShownPath } = await resolveForWriting(requestedPath)
+      const removed = await paths.remove(path, options)
+      return { ...removed, path: toShownPath(removed.path) }
     },
-    async move(from, to, how = {}) {
-      const [source, target] = [await toWrite(from), await toWrite(to)]
+    async move(from, to, options = {}) {
+      const [source, target] = [await resolveForWriting(from), await resolveForWriting(to)]
       if (source.alias === target.alias) {
-        const written = await source.paths.move(source.path, target.path, how)
-        return { ...written, path: target.named(written.path) }
+        const written = await source.paths.move(source.path, target.path, options)
+        return { ...written, path: target.toShownPath(written.path) }
       }
       // Files cannot be renamed across folders with different access; the original is removed after the copy is
       // complete.
       const written = await source.paths.readFile(source.path, ({ handle, mode }) =>
         target.paths.writeFile(target.path, handle.createReadStream({ autoClose: false }), {
           mode,
-          exclusive: !how.overwrite,
+          exclusive: !options.overwrite,
         }),
       )
       await source.paths.remove(source.path)
-      return { ...written, path: target.named(written.path) }
+      return { ...written, path: target.toShownPath(written.path) }
     },
   }
 }
 
-function mainPaths(settings: Settings): Paths {
+function createMainPaths(settings: Settings): Paths {
   const absolute = (path: string): string => (isAbsolute(path) ? path : resolve(settings.workspace, path))
-  const named = settings.roots ?? (settings.root === undefined ? [settings.workspace] : [settings.root])
+  const configuredRoots = settings.roots ?? (settings.root === undefined ? [settings.workspace] : [settings.root])
   const allowed = settings.allowed_paths.map(absolute)
   return createPaths({
-    roots: [...named.map(absolute), ...allowed],
+    roots: [...configuredRoots.map(absolute), ...allowed],
     ...(settings.write_roots ? { writeRoots: settings.write_roots.map(absolute) } : {}),
     allowed,
     // Pegboard's own files, which include tokens, and its configuration.
@@ -146,7 +150,7 @@ function makeRoot(settings: Settings): void {
   }
 }
 
-function aliasPaths(settings: Settings, alias: Alias): Paths {
+function createAliasPaths(settings: Settings, alias: Alias): Paths {
   const base = resolve(settings[alias])
   return createPaths({
     roots: [base],
@@ -167,7 +171,7 @@ function aliasPaths(settings: Settings, alias: Alias): Paths {
 export function placeOf(
   settings: Settings,
   path: string,
-  what: 'read' | 'write' | 'list',
+  access: 'read' | 'write' | 'list',
 ): { readonly alias: Alias; readonly rest: string } | undefined {
   for (const alias of ALIASES) {
     const base = settings[alias]
@@ -177,14 +181,14 @@ export function placeOf(
     }
     if (base === '') throw notFound(`base dir ${alias} is not configured`, `Set ${SETTING}.${alias}.`)
     const rest = path.slice(alias.length + 1)
-    if (rest === '' && what !== 'list')
+    if (rest === '' && access !== 'list')
       throw invalid(
         `invalid path: alias requires a relative file path (for example: ${alias}/notes/todo.md)`,
         'Name a file in it.',
       )
     if (!isInside(resolve(base, rest), resolve(base)))
       throw new ToolError(
-        what === 'write'
+        access === 'write'
           ? `refusing to write outside allowed base dirs (${ALIASES.join(', ')})`
           : `refusing to read outside allowed base dir ${alias}`,
         { code: 'E_PATH_OUTSIDE_ROOT', hint: 'Use a path without "..".' },

@@ -49,11 +49,11 @@ export const read: ToolDef<Settings, typeof Read> = {
   async run(input, ctx) {
     if (input.tail !== undefined && (input.offset > 0 || input.numbered || input.encoding === 'utf16le'))
       throw invalid('tail cannot be combined with offset or numbered.', 'Leave out one of them.')
-    return await pathsFor(ctx.config).readFile(input.path, (file) => show(file, input, ctx))
+    return await pathsFor(ctx.config).readFile(input.path, (file) => readContent(file, input, ctx))
   },
 }
 
-async function show(file: OpenFile, input: ReadInput, ctx: CallContext<Settings>): Promise<object> {
+async function readContent(file: OpenFile, input: ReadInput, ctx: CallContext<Settings>): Promise<object> {
   const { config, signal } = ctx
   const { encoding, offset } = input
   const facts = { path: file.path, size: file.size, mtime: file.mtime.toISOString() }
@@ -70,16 +70,16 @@ async function show(file: OpenFile, input: ReadInput, ctx: CallContext<Settings>
     if (isBinary(head)) return { ...facts, content: '', lines: 0, truncated: file.size > 0, binary: true }
   }
   if (input.tail !== undefined) return { ...facts, ...(await readTail(file, input.tail, maxBytes)) }
-  const found = await readLines(file, { offset, limit: input.limit, encoding, maxBytes, signal, start })
+  const result = await readLines(file, { offset, limit: input.limit, encoding, maxBytes, signal, start })
   const content = input.numbered
-    ? found.lines.map((line, index) => `${offset + index + 1}\t${line}`).join('')
-    : found.lines.join('')
+    ? result.lines.map((line, index) => `${offset + index + 1}\t${line}`).join('')
+    : result.lines.join('')
   return {
     ...facts,
     content,
-    lines: found.lines.length,
-    truncated: found.more,
-    ...(found.more ? { next_offset: offset + found.lines.length } : {}),
+    lines: result.lines.length,
+    truncated: result.more,
+    ...(result.more ? { next_offset: offset + result.lines.length } : {}),
   }
 }
 
@@ -103,15 +103,15 @@ async function readWhole(file: OpenFile, maxBytes: number, signal: AbortSignal):
   const { path, size } = file
   const start = await readStart(file)
   if (isBinary(start.bytes.subarray(0, HEAD))) return { path, content: '', size, truncated: true, binary: true }
-  const how = { offset: 0, limit: Number.POSITIVE_INFINITY, encoding: 'utf8', maxBytes, signal, start } as const
-  const { lines, more } = await readLines(file, how)
+  const options = { offset: 0, limit: Number.POSITIVE_INFINITY, encoding: 'utf8', maxBytes, signal, start } as const
+  const { lines, more } = await readLines(file, options)
   return { path, content: lines.join(''), size, truncated: more }
 }
 
 /** As many complete lines as fit. */
-function shortenTo(file: OneFile, most: number): OneFile {
-  const cut = file.content?.slice(0, most) ?? ''
-  return { ...file, content: cut.slice(0, cut.lastIndexOf('\n') + 1), truncated: true }
+function shortenTo(file: OneFile, maxChars: number): OneFile {
+  const shortened = file.content?.slice(0, maxChars) ?? ''
+  return { ...file, content: shortened.slice(0, shortened.lastIndexOf('\n') + 1), truncated: true }
 }
 
 const ReadMany = lazySchema(() =>
@@ -143,22 +143,22 @@ export const read_many: ToolDef<Settings, typeof ReadMany> = {
   examples: [{ input: { paths: ['package.json', 'src/index.ts'] } }],
   async run({ paths: requestedPaths }, { config, signal }) {
     const paths = pathsFor(config)
-    const most = Math.min(config.max_file_size, MAX_TEXT)
+    const maxChars = Math.min(config.max_file_size, MAX_TEXT)
     const readOne = async (path: string): Promise<OneFile> => {
       signal.throwIfAborted()
       try {
-        return await paths.readFile(path, (file) => readWhole(file, most, signal))
+        return await paths.readFile(path, (file) => readWhole(file, maxChars, signal))
       } catch (error) {
         if (!(error instanceof ToolError)) throw error
         return { path, error: error.message }
       }
     }
-    let left = most
+    let remaining = maxChars
     const files = (await Promise.all(requestedPaths.map(readOne))).map((file) => {
       const { length } = file.content ?? ''
-      const shown = length <= left ? file : shortenTo(file, left)
-      left -= Math.min(length, left)
-      return shown
+      const shownFile = length <= remaining ? file : shortenTo(file, remaining)
+      remaining -= Math.min(length, remaining)
+      return shownFile
     })
     return { files, count: files.length }
   },

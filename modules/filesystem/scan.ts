@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
 import type { Turns } from '../_turns.ts'
-import { badPattern } from './config.ts'
+import { createPatternError } from './config.ts'
 
 export interface ScanOptions {
   readonly pattern: string
@@ -44,11 +44,11 @@ export interface Scanner {
 }
 
 /** Maximum time for one chunk of a file. */
-const PATIENCE_MS = 2_000
+const CHUNK_TIMEOUT_MS = 2_000
 /** Memory limit of a thread; exceeding it ends the thread, not the server. */
 const THREAD_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 }
 /** Threads per call. More help only if the disk is slow. */
-const MOST_THREADS = 2
+const MAX_THREADS = 2
 
 interface ScanJob {
   readonly batch: ScanBatch
@@ -59,19 +59,19 @@ interface ScanJob {
 /** Waits for a thread before anything is read; there are as many threads as slots. */
 export async function createScanner(
   options: ScanOptions,
-  { who, signal }: { readonly who: string; readonly signal: AbortSignal },
+  { principal, signal }: { readonly principal: string; readonly signal: AbortSignal },
   turns: Turns,
 ): Promise<Scanner> {
-  const endTurns = [await turns.take(who, signal)]
-  const waiting: ScanJob[] = []
+  const endTurns = [await turns.take(principal, signal)]
+  const waitingJobs: ScanJob[] = []
   const threads: Thread[] = []
   let failure: { readonly reason: unknown } | undefined
   const fail = (reason: unknown): void => {
     failure ??= { reason }
-    for (const { reject } of waiting.splice(0)) reject(reason)
+    for (const { reject } of waitingJobs.splice(0)) reject(reason)
   }
-  const next = (): ScanJob | undefined => waiting.shift()
-  const start = (): void => void threads.push(startThread(options, next, fail))
+  const takeJob = (): ScanJob | undefined => waitingJobs.shift()
+  const start = (): void => void threads.push(startThread(options, takeJob, fail))
   const stop = (reason: unknown): void => {
     fail(reason)
     for (const thread of threads) void thread.end(reason)
@@ -83,8 +83,9 @@ export async function createScanner(
     scan(batch) {
       if (failure) return Promise.reject(failure.reason)
       return new Promise((resolve, reject) => {
-        waiting.push({ batch, resolve, reject })
-        const endTurn = threads.length > 0 && threads.length < MOST_THREADS && waiting.length > 1 && turns.takeFree(who)
+        waitingJobs.push({ batch, resolve, reject })
+        const endTurn =
+          threads.length > 0 && threads.length < MAX_THREADS && waitingJobs.length > 1 && turns.takeFree(principal)
         if (endTurn) endTurns.push(endTurn)
         if (threads.length === 0 || endTurn) start()
         for (const thread of threads) thread.wake()
@@ -113,7 +114,11 @@ interface Thread {
 
 type Message = { readonly ready: true } | { readonly bad: string } | ScanResult
 
-function startThread(options: ScanOptions, next: () => ScanJob | undefined, fail: (reason: unknown) => void): Thread {
+function startThread(
+  options: ScanOptions,
+  takeJob: () => ScanJob | undefined,
+  fail: (reason: unknown) => void,
+): Thread {
   const pulse = new SharedArrayBuffer(8)
   const beats = new Int32Array(pulse)
   const { Worker } = process.getBuiltinModule('node:worker_threads')
@@ -123,23 +128,23 @@ function startThread(options: ScanOptions, next: () => ScanJob | undefined, fail
     stdout: true,
     stderr: true,
   })
-  let [ready, current]: [boolean, ScanJob | undefined] = [false, undefined]
-  let watch: NodeJS.Timeout | undefined
-  let seen = { beat: -1, at: 0 }
-  const nameNow = (): string => current?.batch.names[Atomics.load(beats, 1)] ?? 'a file'
-  const broke = (reason: unknown): void => {
+  let [isReady, current]: [boolean, ScanJob | undefined] = [false, undefined]
+  let watchTimer: NodeJS.Timeout | undefined
+  let lastBeat = { beat: -1, at: 0 }
+  const currentFile = (): string => current?.batch.names[Atomics.load(beats, 1)] ?? 'a file'
+  const failThread = (reason: unknown): void => {
     current?.reject(reason)
     current = undefined
-    clearInterval(watch)
+    clearInterval(watchTimer)
     fail(reason)
   }
-  const look = (): void => {
+  const checkProgress = (): void => {
     const beat = Atomics.load(beats, 0)
-    if (beat !== seen.beat) seen = { beat, at: performance.now() }
-    else if (performance.now() - seen.at > PATIENCE_MS) {
+    if (beat !== lastBeat.beat) lastBeat = { beat, at: performance.now() }
+    else if (performance.now() - lastBeat.at > CHUNK_TIMEOUT_MS) {
       void worker.terminate()
-      broke(
-        new ToolError(`The pattern took longer than ${PATIENCE_MS} ms on part of '${nameNow()}'.`, {
+      failThread(
+        new ToolError(`The pattern took longer than ${CHUNK_TIMEOUT_MS} ms on part of '${currentFile()}'.`, {
           code: 'E_TIMEOUT',
           retryable: false,
           hint: 'Use a simpler pattern, or literal: true.',
@@ -148,45 +153,46 @@ function startThread(options: ScanOptions, next: () => ScanJob | undefined, fail
     }
   }
   const wake = (): void => {
-    if (!ready || current) return
-    current = next()
+    if (!isReady || current) return
+    current = takeJob()
     if (!current) return
-    seen = { beat: -1, at: 0 }
-    watch ??= setInterval(look, PATIENCE_MS / 4).unref()
+    lastBeat = { beat: -1, at: 0 }
+    watchTimer ??= setInterval(checkProgress, CHUNK_TIMEOUT_MS / 4).unref()
     worker.postMessage(current.batch)
   }
   worker.on('message', (message: Message) => {
-    if ('bad' in message) return broke(badPattern(`${message.bad}; lookahead and backreferences are not supported`))
-    if ('ready' in message) ready = true
+    if ('bad' in message)
+      return failThread(createPatternError(`${message.bad}; lookahead and backreferences are not supported`))
+    if ('ready' in message) isReady = true
     else {
       current?.resolve(message)
       current = undefined
-      clearInterval(watch)
-      watch = undefined
+      clearInterval(watchTimer)
+      watchTimer = undefined
     }
     wake()
   })
   worker.on('error', (error: NodeJS.ErrnoException) => {
-    const tooMuch = (): ToolError =>
-      new ToolError(`The pattern ran out of memory on '${nameNow()}'.`, {
+    const createMemoryError = (): ToolError =>
+      new ToolError(`The pattern ran out of memory on '${currentFile()}'.`, {
         code: 'E_TOO_LARGE',
         retryable: false,
         cause: error,
         hint: 'Use a simpler pattern, or literal: true.',
       })
-    const full = (): ToolError =>
+    const createTooManyFilesError = (): ToolError =>
       new ToolError('Search is not possible now: too many open files.', {
         code: 'E_OVERLOADED',
         cause: error,
         hint: 'Try again later.',
       })
-    if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') broke(tooMuch())
-    else broke(NO_ROOM.has(error.code ?? '') ? full() : error)
+    if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') failThread(createMemoryError())
+    else failThread(NO_ROOM.has(error.code ?? '') ? createTooManyFilesError() : error)
   })
   return {
     wake,
     async end(reason = new Error('closed')) {
-      clearInterval(watch)
+      clearInterval(watchTimer)
       current?.reject(reason)
       current = undefined
       await worker.terminate()

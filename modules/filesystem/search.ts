@@ -11,7 +11,7 @@ import {
 import { lazySchema } from '../_lazy-schema.ts'
 import { createTurns, type Turns } from '../_turns.ts'
 import { createBudget } from './budget.ts'
-import { exclude, excludes, folder, globOf, path, type Settings, under } from './config.ts'
+import { createExcludeMatcher, exclude, folder, globOf, path, relativeTo, type Settings } from './config.ts'
 import { walkTree } from './ignored.ts'
 import { pathsFor } from './places.ts'
 import { createScanner, type Scanner, type ScanResult } from './scan.ts'
@@ -54,18 +54,24 @@ export const find: ToolDef<Settings, typeof Find> = {
     { config, signal: caller },
   ) {
     const paths = pathsFor(config)
-    const fits = globOf(pattern)
+    const matches = globOf(pattern)
     const { path: base } = await paths.stat(requestedPath)
-    const excluded = excludes(patterns, base)
+    const isExcluded = createExcludeMatcher(patterns, base)
     const found: string[] = []
     let truncated = false
     const entered = (folder: OpenFolder): void => {
       if (folder.truncated) truncated = true
     }
     const isLate = await createBudget(caller).spend(async (signal) => {
-      const how = { ignored, signal, entered, skip: ({ path: one }: FolderEntry) => excluded(one) }
-      for await (const entry of walkTree(paths, requestedPath, how)) {
-        if (excluded(entry.path) || (type !== 'any' && entry.kind !== type) || !fits(under(base, entry.path))) continue
+      const walkOptions = {
+        ignored,
+        signal,
+        entered,
+        skip: ({ path: entryPath }: FolderEntry) => isExcluded(entryPath),
+      }
+      for await (const entry of walkTree(paths, requestedPath, walkOptions)) {
+        if (isExcluded(entry.path) || (type !== 'any' && entry.kind !== type) || !matches(relativeTo(base, entry.path)))
+          continue
         if (found.length === max_results) {
           truncated = true
           return
@@ -102,13 +108,13 @@ const BATCH = 200
 
 /** Each instance of the module has its own thread slots, known by its configuration. */
 export function createGrep(): ToolDef<Settings, typeof Grep> {
-  const ofInstance = new WeakMap<Settings, Turns>()
+  const turnsByConfig = new WeakMap<Settings, Turns>()
   return {
     ...grep,
     run(input, ctx) {
-      const turns = ofInstance.get(ctx.config) ?? createTurns(MAX_THREADS)
-      ofInstance.set(ctx.config, turns)
-      return search(input, ctx, turns)
+      const turns = turnsByConfig.get(ctx.config) ?? createTurns(MAX_THREADS)
+      turnsByConfig.set(ctx.config, turns)
+      return searchText(input, ctx, turns)
     },
   }
 }
@@ -137,7 +143,7 @@ const grep: Omit<ToolDef<Settings, typeof Grep>, 'run'> = {
   ],
 }
 
-async function search(
+async function searchText(
   input: z.infer<typeof Grep>,
   { config, caller: { principal }, signal: caller }: CallContext<Settings>,
   turns: Turns,
@@ -155,11 +161,11 @@ async function search(
       context: input.context,
       maxBytes: config.max_file_size,
     },
-    { who: principal, signal: caller },
+    { principal, signal: caller },
     turns,
   )
   try {
-    return answerOf(await searchFiles(paths, input, limit, scanner, caller), input)
+    return createAnswer(await searchFiles(paths, input, limit, scanner, caller), input)
   } finally {
     await scanner.close()
   }
@@ -182,51 +188,51 @@ async function searchFiles(
   caller: AbortSignal,
 ): Promise<GrepResult> {
   const batches: (ScanResult | undefined)[] = []
-  const folder = await folderAt(paths, input.path)
+  const folder = await findFolder(paths, input.path)
   // Not a folder; if it is not a file either, reading it reports the error.
   if (folder === undefined) {
-    const named = await paths.readFile(input.path, async ({ handle, path: shown }) => {
+    const filePath = await paths.readFile(input.path, async ({ handle, path: shown }) => {
       batches.push(await scanner.scan({ fd: handle.fd, names: [shown], limit }))
       return shown
     })
-    return { batches, nameOf: () => named, partial: false }
+    return { batches, nameOf: () => filePath, partial: false }
   }
-  const fits = input.include === undefined ? () => true : globOf(input.include)
+  const matches = input.include === undefined ? () => true : globOf(input.include)
   const folders: string[] = []
-  let left = limit
-  const inside = async ({ anchor, path: shown, entries }: HeldFolder): Promise<void> => {
-    const names = entries.flatMap(({ name, kind, path: full }) =>
-      kind === 'file' && fits(under(folder, full)) ? [name] : [],
+  let remaining = limit
+  const inside = async ({ anchor, path: folderPath, entries }: HeldFolder): Promise<void> => {
+    const names = entries.flatMap(({ name, kind, path: entryPath }) =>
+      kind === 'file' && matches(relativeTo(folder, entryPath)) ? [name] : [],
     )
     const scans: Promise<void>[] = []
-    for (let at = 0; at < names.length; at += BATCH) {
-      const index = folders.push(shown === '.' ? '' : `${shown}/`) - 1
-      const batch = { folder: anchor, names: names.slice(at, at + BATCH), limit }
+    for (let start = 0; start < names.length; start += BATCH) {
+      const index = folders.push(folderPath === '.' ? '' : `${folderPath}/`) - 1
+      const batch = { folder: anchor, names: names.slice(start, start + BATCH), limit }
       scans.push(
         scanner.scan(batch).then((scanned) => {
           batches[index] = scanned
-          left -= countIn(scanned)
+          remaining -= countMatches(scanned)
         }),
       )
     }
     await Promise.all(scans)
   }
   let partial = false
-  const entered = (one: OpenFolder): void => {
-    if (one.truncated) partial = true
+  const entered = (enteredFolder: OpenFolder): void => {
+    if (enteredFolder.truncated) partial = true
   }
   const isLate = await createBudget(caller).spend(async (signal) => {
     const stop = (): void => scanner.stop(signal.reason)
     signal.addEventListener('abort', stop, { once: true })
     for await (const _ of walkTree(paths, input.path, { ignored: input.ignored, signal, entered, inside }))
-      if (left <= 0) break
+      if (remaining <= 0) break
   })
   return { batches, nameOf: (batch, name) => `${folders[batch]}${name}`, partial: partial || isLate }
 }
 
-const countIn = ({ found }: ScanResult): number => found.reduce((sum, { count }) => sum + count, 0)
+const countMatches = ({ found }: ScanResult): number => found.reduce((sum, { count }) => sum + count, 0)
 
-async function folderAt(paths: Paths, requestedPath: string): Promise<string | undefined> {
+async function findFolder(paths: Paths, requestedPath: string): Promise<string | undefined> {
   try {
     const { path: shown, kind } = await paths.stat(requestedPath)
     return kind === 'dir' ? shown : undefined
@@ -236,7 +242,7 @@ async function folderAt(paths: Paths, requestedPath: string): Promise<string | u
   }
 }
 
-function answerOf({ batches, nameOf, partial }: GrepResult, input: z.infer<typeof Grep>): object {
+function createAnswer({ batches, nameOf, partial }: GrepResult, input: z.infer<typeof Grep>): object {
   const files: {
     readonly path: string
     readonly count: number
@@ -254,7 +260,7 @@ function answerOf({ batches, nameOf, partial }: GrepResult, input: z.infer<typeo
     }
   }
   files.sort((a, b) => compareTreePaths(a.path, b.path))
-  const shown = {
+  const output = {
     content: () => ({
       matches: files.flatMap(({ path: at, matches }) => matches.map((one) => ({ path: at, ...one }))),
     }),
@@ -262,12 +268,12 @@ function answerOf({ batches, nameOf, partial }: GrepResult, input: z.infer<typeo
     count: () => ({ counts: files.map(({ path: at, count }) => ({ path: at, count })) }),
   }[input.output_mode]()
   // First, because a model sees only the beginning of a long result.
-  return { count: returned, truncated, ...(skipped > 0 ? { skipped_files: skipped } : {}), ...shown }
+  return { count: returned, truncated, ...(skipped > 0 ? { skipped_files: skipped } : {}), ...output }
 }
 
 /** Order of a tree view: by name, each folder followed by its content. */
-function compareTreePaths(one: string, other: string): number {
-  const [a, b] = [one.split('/'), other.split('/')]
-  const at = a.findIndex((name, index) => name !== b[index])
-  return (a[at] ?? '') < (b[at] ?? '') ? -1 : 1
+function compareTreePaths(first: string, second: string): number {
+  const [a, b] = [first.split('/'), second.split('/')]
+  const difference = a.findIndex((name, index) => name !== b[index])
+  return (a[difference] ?? '') < (b[difference] ?? '') ? -1 : 1
 }

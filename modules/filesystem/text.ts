@@ -22,14 +22,14 @@ export interface LineRequest {
 export interface FileStart {
   readonly bytes: Buffer
   /** True if this is the whole file. */
-  readonly whole: boolean
+  readonly isComplete: boolean
 }
 
 /** Most files are small and read in one go. */
 export async function readStart({ handle, size }: OpenFile): Promise<FileStart> {
   const buffer = Buffer.allocUnsafe(Math.min(size + 1, CHUNK))
   const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0)
-  return { bytes: buffer.subarray(0, bytesRead), whole: bytesRead < buffer.length }
+  return { bytes: buffer.subarray(0, bytesRead), isComplete: bytesRead < buffer.length }
 }
 
 /** Reads as far as needed in chunks, whatever the size of the file. Lines keep their line breaks. */
@@ -42,11 +42,11 @@ export async function readLines(
   })
   let buffer: Buffer | undefined
   let position = 0
-  const next = async (): Promise<{ readonly bytes: Buffer; readonly last: boolean }> => {
+  const readChunk = async (): Promise<{ readonly bytes: Buffer; readonly last: boolean }> => {
     if (position < start.bytes.length) {
       const bytes = start.bytes.subarray(position)
       position = start.bytes.length
-      return { bytes, last: start.whole }
+      return { bytes, last: start.isComplete }
     }
     buffer ??= Buffer.allocUnsafe(CHUNK)
     const { bytesRead } = await handle.read(buffer, 0, CHUNK, position)
@@ -54,20 +54,20 @@ export async function readLines(
     return { bytes: buffer.subarray(0, bytesRead), last: bytesRead < CHUNK }
   }
   // If a line feed is a single byte, skipped lines need not be decoded.
-  const skipping = encoding === 'utf16le' ? offset : 0
-  for (let left = skipping > 0 ? 0 : offset; left > 0; ) {
+  const linesToSkip = encoding === 'utf16le' ? offset : 0
+  for (let remaining = linesToSkip > 0 ? 0 : offset; remaining > 0; ) {
     signal.throwIfAborted()
-    const { bytes, last } = await next()
-    const [skipped, end] = skipLines(bytes, left)
-    left -= skipped
-    if (left === 0) position -= bytes.length - end
+    const { bytes, last } = await readChunk()
+    const [skipped, skippedEnd] = skipLines(bytes, remaining)
+    remaining -= skipped
+    if (remaining === 0) position -= bytes.length - skippedEnd
     else if (last) return { lines: [], more: false }
   }
   const lines: string[] = []
   let [index, keptChars, partial] = [0, 0, '']
   /** Adds a line; false if the answer is full. */
-  const take = (line: string): boolean => {
-    if (index++ < skipping) return true
+  const addLine = (line: string): boolean => {
+    if (index++ < linesToSkip) return true
     if (lines.length === limit || keptChars + line.length > maxBytes) return false
     lines.push(line)
     keptChars += line.length
@@ -75,36 +75,36 @@ export async function readLines(
   }
   for (;;) {
     signal.throwIfAborted()
-    const { bytes, last } = await next()
-    const parts = linesOf(partial + decoder.decode(bytes, { stream: !last }))
+    const { bytes, last } = await readChunk()
+    const parts = splitLines(partial + decoder.decode(bytes, { stream: !last }))
     partial = last ? '' : (parts.pop() ?? '')
-    for (const line of parts) if (line !== '' && !take(line)) return { lines, more: true }
+    for (const line of parts) if (line !== '' && !addLine(line)) return { lines, more: true }
     if (last) return { lines, more: false }
     // Of a line longer than any answer, only the beginning is returned.
     if (partial.length > maxBytes) {
-      if (index >= skipping && lines.length === 0) lines.push(partial.slice(0, maxBytes))
-      if (index >= skipping) return { lines, more: true }
+      if (index >= linesToSkip && lines.length === 0) lines.push(partial.slice(0, maxBytes))
+      if (index >= linesToSkip) return { lines, more: true }
       partial = partial.slice(-1)
     }
   }
 }
 
 /** Lines including their line breaks; the last may have none, or be empty. */
-function linesOf(text: string): string[] {
+function splitLines(text: string): string[] {
   const lines: string[] = []
-  let at = 0
-  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', at)) {
-    lines.push(text.slice(at, end + 1))
-    at = end + 1
+  let start = 0
+  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', start)) {
+    lines.push(text.slice(start, end + 1))
+    start = end + 1
   }
-  lines.push(text.slice(at))
+  lines.push(text.slice(start))
   return lines
 }
 
 /** Number of line breaks, up to a maximum, and the position after the last one. */
-function skipLines(bytes: Buffer, most: number): readonly [number, number] {
+function skipLines(bytes: Buffer, max: number): readonly [number, number] {
   let [count, end] = [0, 0]
-  for (let at = bytes.indexOf(LINE_FEED); at >= 0 && count < most; at = bytes.indexOf(LINE_FEED, end)) {
+  for (let at = bytes.indexOf(LINE_FEED); at >= 0 && count < max; at = bytes.indexOf(LINE_FEED, end)) {
     end = at + 1
     count++
   }
@@ -122,7 +122,7 @@ export async function readTail(
     const from = tailOffset(bytes, count)
     if (from > 0 || start === 0 || bytes.length >= maxBytes) {
       const tail = bytes.subarray(Math.max(from, bytes.length - maxBytes))
-      const content = wholeCharacters(tail).toString('utf8')
+      const content = dropPartialCharacter(tail).toString('utf8')
       const lines = content === '' ? 0 : content.split('\n').length - (content.endsWith('\n') ? 1 : 0)
       return { content, lines, truncated: start > 0 || tail.length < bytes.length }
     }
@@ -138,7 +138,7 @@ export async function readTail(
 /** Start of the last lines in bytes that end with the file; 0 if there are fewer. */
 function tailOffset(bytes: Buffer, count: number): number {
   let at = bytes.length - (bytes[bytes.length - 1] === LINE_FEED ? 1 : 0)
-  for (let left = count; left > 0; left--) {
+  for (let remaining = count; remaining > 0; remaining--) {
     // A negative position would be counted from the end.
     at = at === 0 ? -1 : bytes.lastIndexOf(LINE_FEED, at - 1)
     if (at < 0) return 0
@@ -147,7 +147,7 @@ function tailOffset(bytes: Buffer, count: number): number {
 }
 
 /** Drops the rest of a character whose beginning was cut off. */
-function wholeCharacters(bytes: Buffer): Buffer {
+function dropPartialCharacter(bytes: Buffer): Buffer {
   let at = 0
   while (at < 4 && at < bytes.length && ((bytes[at] as number) & 0xc0) === 0x80) at++
   return bytes.subarray(at)
@@ -157,7 +157,7 @@ function wholeCharacters(bytes: Buffer): Buffer {
 export const isBinary = (head: Uint8Array): boolean => head.includes(0)
 
 /** The whole of a small text file; undefined for binary or larger files. */
-export async function textOf({ handle, size }: OpenFile, maxBytes: number): Promise<string | undefined> {
+export async function readSmallText({ handle, size }: OpenFile, maxBytes: number): Promise<string | undefined> {
   if (size > maxBytes) return undefined
   const bytes = await handle.readFile()
   return bytes.length > maxBytes || isBinary(bytes.subarray(0, HEAD))

@@ -7,7 +7,7 @@ import { pathsFor } from './places.ts'
 
 /** More entries would be too many to poll. */
 const MAX_ENTRIES = 5_000
-const LOOK_MS = 250
+const POLL_MS = 250
 /** Maximum share of time spent polling. */
 const SHARE = 0.1
 const MAX_SHOWN = 200
@@ -45,53 +45,53 @@ export const watch: ToolDef<Settings, typeof Watch> = {
   examples: [{ input: { path: 'build.log' } }, { input: { path: 'src', timeout: 45 } }],
   async run({ path: requestedPath, timeout, quiet_ms }, { config, signal: caller }) {
     const paths = pathsFor(config)
-    const until = performance.now() + timeout * 1_000
+    const deadline = performance.now() + timeout * 1_000
     const budget = createBudget(caller, timeout * 1_000)
     await paths.stat(requestedPath)
     let before: State = new Map()
-    let now: State = before
+    let current: State = before
     let answer: object | undefined
     await budget.spend(async (signal) => {
-      before = await stateOf(paths, requestedPath, signal)
-      now = before
-      answer = await nextChange(signal)
+      before = await readState(paths, requestedPath, signal)
+      current = before
+      answer = await waitForChange(signal)
     })
-    const changes = changesBetween(before, now)
-    return answer ?? watchResult(requestedPath, changes, changes.length === 0)
+    const changes = changesBetween(before, current)
+    return answer ?? createWatchResult(requestedPath, changes, changes.length === 0)
 
-    async function nextChange(signal: AbortSignal): Promise<object> {
+    async function waitForChange(signal: AbortSignal): Promise<object> {
       let changedAt: number | undefined
       for (;;) {
-        const began = performance.now()
-        const next = await stateOf(paths, requestedPath, signal)
-        const tookMs = performance.now() - began
-        if (!isSameState(next, now)) changedAt = performance.now()
-        now = next
-        const changes = changesBetween(before, now)
+        const startedAt = performance.now()
+        const nextState = await readState(paths, requestedPath, signal)
+        const tookMs = performance.now() - startedAt
+        if (!isSameState(nextState, current)) changedAt = performance.now()
+        current = nextState
+        const changes = changesBetween(before, current)
         const isQuiet = changedAt !== undefined && performance.now() - changedAt >= quiet_ms
         // A missing file may be about to be replaced, and an unchanged state is no event.
-        if (isQuiet && changes.length > 0) return watchResult(requestedPath, changes, false)
-        const leftMs = until - performance.now()
-        if (leftMs <= 0) return watchResult(requestedPath, changes, changes.length === 0)
-        const restMs = Math.max(Math.min(LOOK_MS, quiet_ms || LOOK_MS), tookMs / SHARE)
+        if (isQuiet && changes.length > 0) return createWatchResult(requestedPath, changes, false)
+        const leftMs = deadline - performance.now()
+        if (leftMs <= 0) return createWatchResult(requestedPath, changes, changes.length === 0)
+        const restMs = Math.max(Math.min(POLL_MS, quiet_ms || POLL_MS), tookMs / SHARE)
         await sleep(Math.min(restMs, leftMs), undefined, { signal })
       }
     }
   },
 }
 
-const watchResult = (
+const createWatchResult = (
   path: string,
   changes: readonly { readonly path: string; readonly change: string }[],
-  late: boolean,
+  timedOut: boolean,
 ) => ({
   path,
   changes: changes.slice(0, MAX_SHOWN),
   total: changes.length,
-  timed_out: late,
+  timed_out: timedOut,
 })
 
-async function stateOf(paths: Paths, requestedPath: string, signal: AbortSignal): Promise<State> {
+async function readState(paths: Paths, requestedPath: string, signal: AbortSignal): Promise<State> {
   const state = new Map<string, string>()
   const add = async (path: string): Promise<string | undefined> => {
     try {
@@ -120,15 +120,17 @@ async function stateOf(paths: Paths, requestedPath: string, signal: AbortSignal)
 }
 
 const isSameState = (a: State, b: State): boolean =>
-  a.size === b.size && [...a].every(([path, is]) => b.get(path) === is)
+  a.size === b.size && [...a].every(([path, value]) => b.get(path) === value)
 
-function changesBetween(before: State, now: State): { path: string; change: 'created' | 'modified' | 'deleted' }[] {
-  const created = [...now.keys()]
+function changesBetween(before: State, after: State): { path: string; change: 'created' | 'modified' | 'deleted' }[] {
+  const created = [...after.keys()]
     .filter((path) => !before.has(path))
     .map((path) => ({ path, change: 'created' as const }))
-  const rest = [...before].flatMap(([path, was]) => {
-    const is = now.get(path)
-    return is === was ? [] : [{ path, change: is === undefined ? ('deleted' as const) : ('modified' as const) }]
+  const changedOrDeleted = [...before].flatMap(([path, oldValue]) => {
+    const newValue = after.get(path)
+    return newValue === oldValue
+      ? []
+      : [{ path, change: newValue === undefined ? ('deleted' as const) : ('modified' as const) }]
   })
-  return [...created, ...rest]
+  return [...created, ...changedOrDeleted]
 }

@@ -37,7 +37,7 @@ export const writeTool = (historyOf: (config: Settings) => History): ToolDef<Set
         'Write less, or in parts with append. See modules.filesystem.config.max_file_size.',
       )
     const history = historyOf(config)
-    const { path: shown, created } = await history.inTurn(requestedPath, () =>
+    const { path: shown, created } = await history.runInTurn(requestedPath, () =>
       history.write(pathsFor(config), caller, requestedPath, content, { append, createFolders: create_dirs }),
     )
     return { path: shown, bytes, created, appended: append && !created }

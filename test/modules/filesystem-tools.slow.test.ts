@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { ignoreRules } from '../../modules/filesystem/ignored.ts'
+import { parseIgnoreRules } from '../../modules/filesystem/ignored.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import { postModern } from '../client.ts'
 import { put } from '../loader/setup.ts'
@@ -308,7 +308,7 @@ describe('files excluded by .gitignore', () => {
     ['\\#c', '#c', true],
     ['a[0-9]', 'd/a7', true],
   ])('%s and %s: %s', (line, path, fits) => {
-    expect(ignoreRules(line, '.').some((rule) => rule.fits(path))).toBe(fits)
+    expect(parseIgnoreRules(line, '.').some((rule) => rule.matches(path))).toBe(fits)
   })
 })
 
