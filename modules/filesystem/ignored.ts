@@ -34,7 +34,7 @@ export function parseIgnoreRules(text: string, base: string): Rule[] {
     const anchored = pattern.includes('/') ? pattern.replace(/^\//, '') : `**/${pattern}`
     try {
       const matches = compileGlob(anchored.replaceAll(/[{}]/g, '\\$&').replace(/\/\*\*$/, '/**/*'))
-      return pattern === '' ? [] : [{ base, fits: matches, foldersOnly, not: isNegated }]
+      return pattern === '' ? [] : [{ base, matches, foldersOnly, isNegated }]
     } catch (error) {
       if (error instanceof RangeError) return []
       throw error

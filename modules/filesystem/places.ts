@@ -26,13 +26,13 @@ function createAllPaths(settings: Settings): Paths {
     pathsByAlias.set(alias, paths)
     return paths
   }
-  /** `what`: the alias alone is a folder and cannot be used as a file. */
+  /** `access`: the alias alone is a folder and cannot be used as a file. */
   const resolvePlace = (path: string, access: 'read' | 'write' | 'list') => {
     const place = placeOf(settings, path, access)
     if (!place) return { paths: main, path, alias: undefined, toShownPath: (shown: string) => shown }
     const { alias, rest } = place
     const toShownPath = (shown: string): string => (shown === '.' ? alias : `${alias}/${shown}`)
-    return { paths: pathsOfAlias(alias), path: rest, alias, named: toShownPath }
+    return { paths: pathsOfAlias(alias), path: rest, alias, toShownPath }
   }
   const resolveForWriting = async (path: string) => {
     const place = resolvePlace(path, 'write')

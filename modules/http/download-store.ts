@@ -33,16 +33,16 @@ export function createDownloadStore(kv: Kv, now: () => number = () => Date.now()
   const claimOf = (id: string): string => `claim:${id}`
   return {
     async save(stored) {
-      const running = stored.state.status === 'running'
-      const ttl = running ? Math.max(0, Math.ceil((stored.order.endsAt - now()) / 1000)) + KEPT_S : KEPT_S
+      const isRunning = stored.state.status === 'running'
+      const ttl = isRunning ? Math.max(0, Math.ceil((stored.order.endsAt - now()) / 1000)) + KEPT_S : KEPT_S
       await kv.set(PREFIX + stored.state.download_id, stored, { ttl })
     },
     async get(id) {
       return ((await kv.get(PREFIX + id)) as StoredDownload | null) ?? undefined
     },
     async list() {
-      const found = await Promise.all((await kv.keys(PREFIX)).map((key) => kv.get(key)))
-      return found.flatMap((stored) => (stored === null ? [] : [stored as StoredDownload]))
+      const entries = await Promise.all((await kv.keys(PREFIX)).map((key) => kv.get(key)))
+      return entries.flatMap((stored) => (stored === null ? [] : [stored as StoredDownload]))
     },
     async claim(id) {
       if ((await kv.incr(claimOf(id))) > 1) return false

@@ -37,20 +37,20 @@ export const contextOf = (
   paths: pathsFor(config),
   log,
   maxBytes: config.max_download,
-  most: config.max_downloads,
+  maxPerOwner: config.max_downloads,
   headersOf: (order) => requestFor(order, config).init.headers,
-  kept: services.kv === null ? undefined : createDownloadStore(services.kv),
+  store: services.kv === null ? undefined : createDownloadStore(services.kv),
   by: services.tasks?.owner,
   mayGoOn: (by) => services.tasks?.mayGoOn(by) ?? true,
   mayResume: (by) => services.tasks?.mayResume(by, 'http.download') ?? true,
 })
 
 const requestFor = (
-  { url: address, headers: given, auth: login }: Pick<DownloadOrder, 'url' | 'headers' | 'auth'>,
+  { url: address, headers, auth: login }: Pick<DownloadOrder, 'url' | 'headers' | 'auth'>,
   config: Settings,
 ) =>
   requestOf(
-    { url: address, headers: given, auth: login, query_params: {}, follow_redirects: true, timeout: undefined },
+    { url: address, headers, auth: login, query_params: {}, follow_redirects: true, timeout: undefined },
     config,
   )
 
@@ -73,7 +73,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
       // An invalid header or login is reported before anything starts.
       requestFor(order, ctx.config)
       const job = await downloads.begin(ctx.caller, order, contextOf(client, ctx))
-      await waitFor(job.done, SOON_MS, ctx.signal)
+      await waitFor(job.finished, SOON_MS, ctx.signal)
       if (job.failure) throw job.failure
       return job.state
     },
@@ -101,16 +101,16 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     async run({ download_id: id, timeout }, ctx) {
       const { caller, signal, progress } = ctx
       const means = contextOf(client, ctx)
-      let shown = -1
-      for (const end = performance.now() + timeout * 1000; ; ) {
+      let shownBytes = -1
+      for (const deadline = performance.now() + timeout * 1000; ; ) {
         // Read each time, because another process may run it and may end.
         const job = await downloads.get(caller, id, means)
         const { bytes, total, status } = job.state
-        if (bytes !== shown) progress(bytes, total)
-        shown = bytes
-        const left = end - performance.now()
-        if (status !== 'running' || left <= 0) return job.state
-        await waitFor(job.isElsewhere ? NEVER : job.done, Math.min(TICK_MS, left), signal)
+        if (bytes !== shownBytes) progress(bytes, total)
+        shownBytes = bytes
+        const remainingMs = deadline - performance.now()
+        if (status !== 'running' || remainingMs <= 0) return job.state
+        await waitFor(job.isElsewhere ? NEVER : job.finished, Math.min(TICK_MS, remainingMs), signal)
       }
     },
   }
@@ -131,7 +131,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
           hint: 'Cancel it there, or wait until that Pegboard has stopped.',
         })
       job.abort.abort()
-      await job.done
+      await job.finished
       return job.state
     },
   }

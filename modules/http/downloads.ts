@@ -39,11 +39,11 @@ export interface DownloadContext {
   readonly log: Log
   readonly maxBytes: number
   /** Per principal. */
-  readonly most: number
+  readonly maxPerOwner: number
   /** Headers of the request, with the login that it names. @throws ToolError */
   headersOf(order: DownloadOrder): Readonly<Record<string, string>>
   /** Storage that outlives this process, if there is one. */
-  readonly kept: DownloadStore | undefined
+  readonly store: DownloadStore | undefined
   /** The caller, for `mayGoOn` and `mayResume`. */
   readonly by: unknown
   /** True while an owner still has access. */
@@ -62,19 +62,19 @@ interface Job {
   /** Why it failed, for callers that still wait. */
   failure?: PegboardError
   /** Ended by its timeout. */
-  late?: true
+  isTimedOut?: true
   endedAt?: number
   /** Run by another process; this is its last known state. */
   readonly isElsewhere?: true
-  done: Promise<void>
+  finished: Promise<void>
 }
 
 export interface Downloads {
-  begin(owner: Caller, order: DownloadOrder, means: DownloadContext): Promise<Job>
+  begin(owner: Caller, order: DownloadOrder, context: DownloadContext): Promise<Job>
   /** Resumes downloads of a process that has ended. */
-  takeUp(means: DownloadContext): Promise<void>
-  get(owner: Caller, id: string, means: DownloadContext): Promise<Job>
-  list(owner: Caller, means: DownloadContext): Promise<readonly Download[]>
+  takeUp(context: DownloadContext): Promise<void>
+  get(owner: Caller, id: string, context: DownloadContext): Promise<Job>
+  list(owner: Caller, context: DownloadContext): Promise<readonly Download[]>
   /** Stops all running downloads. Stored ones are resumed by the next process; others are removed. */
   close(): Promise<void>
 }
@@ -97,29 +97,30 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   const leftOf = ({ endsAt }: DownloadOrder): number => Math.min(Math.max(1, endsAt - now()), 2 ** 31 - 1)
 
   function forget(): void {
-    const over = [...jobs].filter(([, job]) => job.endedAt !== undefined)
-    for (const [index, [id, { endedAt = 0 }]] of over.entries())
-      if (now() - endedAt > FORGOTTEN_MS || index < over.length - MOST_KEPT) jobs.delete(id)
+    const endedJobs = [...jobs].filter(([, job]) => job.endedAt !== undefined)
+    for (const [index, [id, { endedAt = 0 }]] of endedJobs.entries())
+      if (now() - endedAt > FORGOTTEN_MS || index < endedJobs.length - MOST_KEPT) jobs.delete(id)
   }
-  const running = (): readonly Job[] =>
+  const runningJobs = (): readonly Job[] =>
     [...jobs.values()].filter(({ endedAt, order }) => endedAt === undefined && order.endsAt > now())
   /** A principal with many downloads does not block others, up to the global limit. */
-  const isFull = (owner: string, most: number): boolean => {
-    const all = running()
+  const isFull = (owner: string, maxPerOwner: number): boolean => {
+    const activeJobs = runningJobs()
     return (
-      all.length >= MOST_RUNNING || all.filter((job) => principalOf(job.owner) === principalOf(owner)).length >= most
+      activeJobs.length >= MOST_RUNNING ||
+      activeJobs.filter((job) => principalOf(job.owner) === principalOf(owner)).length >= maxPerOwner
     )
   }
 
-  function start(stored: StoredDownload, means: DownloadContext): Job {
+  function start(stored: StoredDownload, context: DownloadContext): Job {
     const { owner, by, order, mark, state } = stored
-    const job: Job = { owner, by, order, mark, abort: new AbortController(), state, done: Promise.resolve() }
+    const job: Job = { owner, by, order, mark, abort: new AbortController(), state, finished: Promise.resolve() }
     jobs.set(state.download_id, job)
-    job.done = work(job, means)
+    job.finished = work(job, context)
     return job
   }
 
-  const asKept = ({ owner, by, order, mark, state }: Job): StoredDownload => ({
+  const toStored = ({ owner, by, order, mark, state }: Job): StoredDownload => ({
     owner,
     by,
     order,
@@ -127,34 +128,35 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     ...(mark === undefined ? {} : { mark }),
   })
 
-  async function work(job: Job, means: DownloadContext): Promise<void> {
+  async function work(job: Job, context: DownloadContext): Promise<void> {
     const { order, state } = job
-    const { paths, log, kept } = means
+    const { paths, log, store } = context
     const part = partOf(state, order)
     const id = state.download_id
-    const renewing = kept && setInterval(() => void kept.renew(id).catch(() => undefined), (CLAIM_S * 1000) / 3).unref()
+    const renewing =
+      store && setInterval(() => void store.renew(id).catch(() => undefined), (CLAIM_S * 1000) / 3).unref()
     const stopChecking = endWithoutAccess(
-      () => means.mayGoOn(job.by),
+      () => context.mayGoOn(job.by),
       () => job.abort.abort(),
     )
     let leave = false
     // Whatever it is that takes too long.
-    const late = setTimeout(() => {
-      job.late = true
+    const timeoutTimer = setTimeout(() => {
+      job.isTimedOut = true
       job.abort.abort()
     }, leftOf(order))
-    late.unref()
+    timeoutTimer.unref()
     try {
       await checkWritable(paths, order.destination, { exclusive: !order.overwrite })
-      await fill(part, job, means)
+      await fill(part, job, context)
       const { path } = await paths.move(part, order.destination, { overwrite: order.overwrite })
       job.state = { ...job.state, status: 'completed', path }
     } catch (error) {
-      leave = closing && kept !== undefined
-      if (job.abort.signal.aborted && !job.late) job.state = { ...job.state, status: 'cancelled' }
+      leave = closing && store !== undefined
+      if (job.abort.signal.aborted && !job.isTimedOut) job.state = { ...job.state, status: 'cancelled' }
       else {
-        if (!job.late && !isPegboardError(error)) log.error('a download failed', { error: String(error) })
-        job.failure = job.late
+        if (!job.isTimedOut && !isPegboardError(error)) log.error('a download failed', { error: String(error) })
+        job.failure = job.isTimedOut
           ? new ToolError('The download timed out; nothing was saved.', {
               code: 'E_TIMEOUT',
               hint: 'Set a longer timeout.',
@@ -169,10 +171,10 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     } finally {
       clearInterval(renewing)
       stopChecking()
-      clearTimeout(late)
+      clearTimeout(timeoutTimer)
       job.endedAt = now()
-      if (!leave) await kept?.save(asKept(job)).catch(warnUnlessMissing(log))
-      await kept?.release(id).catch(warnUnlessMissing(log))
+      if (!leave) await store?.save(toStored(job)).catch(warnUnlessMissing(log))
+      await store?.release(id).catch(warnUnlessMissing(log))
     }
   }
 
@@ -180,15 +182,15 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   async function fill(
     part: string,
     job: Job,
-    { paths, fetch, kept, log, maxBytes, headersOf }: DownloadContext,
+    { paths, fetch, store, log, maxBytes, headersOf }: DownloadContext,
   ): Promise<void> {
     const { order } = job
-    const there = await paths.stat(part).catch(() => undefined)
-    let from = job.mark !== undefined && there?.kind === 'file' && there.size <= maxBytes ? there.size : 0
+    const partStat = await paths.stat(part).catch(() => undefined)
+    let from = job.mark !== undefined && partStat?.kind === 'file' && partStat.size <= maxBytes ? partStat.size : 0
     const isWhole = from > 0 && from === job.state.total
     if (from > 0) job.state = { ...job.state, bytes: from, resumed: job.state.resumed + 1 }
-    for (let again = true; again && !isWhole; ) {
-      again = false
+    for (let isRestarted = true; isRestarted && !isWhole; ) {
+      isRestarted = false
       if (from === 0) await paths.writeFile(part, '')
       const request = {
         url: order.url,
@@ -197,19 +199,19 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
         maxBytes,
       }
       const before = job.state.resumed
-      const tell = ({ resumed, ...progress }: DownloadProgress): void => {
-        const { mark, ...more } = progress
-        job.state = { ...job.state, ...more, ...(resumed === undefined ? {} : { resumed: before + resumed }) }
+      const onProgress = ({ resumed, ...progress }: DownloadProgress): void => {
+        const { mark, ...change } = progress
+        job.state = { ...job.state, ...change, ...(resumed === undefined ? {} : { resumed: before + resumed }) }
         if (!('mark' in progress)) return
         job.mark = mark
-        void kept?.save(asKept(job)).catch(warnUnlessMissing(log))
+        void store?.save(toStored(job)).catch(warnUnlessMissing(log))
       }
-      const pieces = fetchResumable(request, { from, mark: job.mark }, fetch, job.abort.signal, tell)
+      const pieces = fetchResumable(request, { from, mark: job.mark }, fetch, job.abort.signal, onProgress)
       try {
         await paths.writeFile(part, pieces, { append: true, keep: true })
       } catch (error) {
         if (!(error instanceof RestartNeeded)) throw error
-        again = true
+        isRestarted = true
         from = 0
         job.mark = undefined
         job.state = { ...job.state, bytes: 0 }
@@ -218,38 +220,45 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   }
 
   /** Concurrent callers share the same resumed download; the claim prevents another process from running it. */
-  function adopt(id: string, means: DownloadContext): Promise<Job | undefined> {
-    const begun = adopting.get(id) ?? takeOver(id, means).finally(() => adopting.delete(id))
-    adopting.set(id, begun)
-    return begun
+  function adopt(id: string, context: DownloadContext): Promise<Job | undefined> {
+    const adoption = adopting.get(id) ?? takeOver(id, context).finally(() => adopting.delete(id))
+    adopting.set(id, adoption)
+    return adoption
   }
 
-  async function takeOver(id: string, means: DownloadContext): Promise<Job | undefined> {
-    const { kept, most } = means
-    const found = await kept?.get(id)
-    if (!kept || !found || jobs.has(id) || found.state.status !== 'running' || closing || isFull(found.owner, most))
+  async function takeOver(id: string, context: DownloadContext): Promise<Job | undefined> {
+    const { store, maxPerOwner } = context
+    const stored = await store?.get(id)
+    if (
+      !store ||
+      !stored ||
+      jobs.has(id) ||
+      stored.state.status !== 'running' ||
+      closing ||
+      isFull(stored.owner, maxPerOwner)
+    )
       return undefined
-    if (means.mayResume(found.by)) return (await kept.claim(id)) ? start(found, means) : undefined
-    const isOver = !means.mayGoOn(found.by) || found.order.endsAt <= now()
-    if (isOver && (await kept.claim(id))) await drop(found, means, kept)
+    if (context.mayResume(stored.by)) return (await store.claim(id)) ? start(stored, context) : undefined
+    const isOver = !context.mayGoOn(stored.by) || stored.order.endsAt <= now()
+    if (isOver && (await store.claim(id))) await discard(stored, context, store)
     return undefined
   }
 
   /** Ends a download that cannot be resumed, and removes its file. */
-  async function drop(found: StoredDownload, { paths, log }: DownloadContext, store: DownloadStore): Promise<void> {
-    const { state, order } = found
+  async function discard(stored: StoredDownload, { paths, log }: DownloadContext, store: DownloadStore): Promise<void> {
+    const { state, order } = stored
     await paths.remove(partOf(state, order)).catch(warnUnlessMissing(log))
-    await store.save({ ...found, state: { ...state, status: 'cancelled' } })
+    await store.save({ ...stored, state: { ...state, status: 'cancelled' } })
     await store.release(state.download_id)
   }
 
   const downloads: Downloads = {
-    async begin(owner, order, means) {
+    async begin(owner, order, context) {
       forget()
-      const { kept, most } = means
-      if (isFull(ownerOf(owner), most))
+      const { store, maxPerOwner } = context
+      if (isFull(ownerOf(owner), maxPerOwner))
         throw overloaded(
-          `${Math.min(most, running().length)} downloads are already running.`,
+          `${Math.min(maxPerOwner, runningJobs().length)} downloads are already running.`,
           `Wait for one or cancel it; see ${SETTING}.max_downloads.`,
         )
       const id = randomBytes(16).toString('hex')
@@ -261,41 +270,41 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
         bytes: 0,
         resumed: 0,
       } as const
-      const begun = { owner: ownerOf(owner), by: means.by, order, state }
-      const job = start(begun, means)
-      await kept?.claim(id)
-      if (job.endedAt === undefined) await kept?.save(asKept(job))
+      const newJob = { owner: ownerOf(owner), by: context.by, order, state }
+      const job = start(newJob, context)
+      await store?.claim(id)
+      if (job.endedAt === undefined) await store?.save(toStored(job))
       return job
     },
-    async takeUp(means) {
-      const left = (await means.kept?.list()) ?? []
-      for (const { state } of left) if (state.status === 'running') await adopt(state.download_id, means)
+    async takeUp(context) {
+      const storedDownloads = (await context.store?.list()) ?? []
+      for (const { state } of storedDownloads) if (state.status === 'running') await adopt(state.download_id, context)
     },
-    async get(owner, id, means) {
+    async get(owner, id, context) {
       forget()
-      const job = jobs.get(id) ?? (await adopt(id, means))
+      const job = jobs.get(id) ?? (await adopt(id, context))
       if (job?.owner === ownerOf(owner)) return job
-      const stored = job ? undefined : await means.kept?.get(id)
+      const stored = job ? undefined : await context.store?.get(id)
       if (stored?.owner === ownerOf(owner))
-        return { ...stored, isElsewhere: true, abort: new AbortController(), done: Promise.resolve() }
+        return { ...stored, isElsewhere: true, abort: new AbortController(), finished: Promise.resolve() }
       throw notFound(
         `Unknown download: "${id.slice(0, 60)}".`,
         'download_list lists them; they are removed an hour after their end.',
       )
     },
-    async list(owner, means) {
+    async list(owner, context) {
       forget()
-      await downloads.takeUp(means)
+      await downloads.takeUp(context)
       const ownStates = [...jobs.values()].flatMap((job) => (job.owner === ownerOf(owner) ? [job.state] : []))
-      const others = ((await means.kept?.list()) ?? []).flatMap((stored) =>
+      const otherDownloads = ((await context.store?.list()) ?? []).flatMap((stored) =>
         stored.owner === ownerOf(owner) && !jobs.has(stored.state.download_id) ? [stored.state] : [],
       )
-      return [...others, ...ownStates]
+      return [...otherDownloads, ...ownStates]
     },
     async close() {
       closing = true
       for (const { abort } of jobs.values()) abort.abort()
-      await Promise.all([...jobs.values()].map(({ done }) => done))
+      await Promise.all([...jobs.values()].map(({ finished }) => finished))
       jobs.clear()
       // The module may be started again.
       closing = false

@@ -33,24 +33,24 @@ function isFor(url: URL, entry: string): boolean {
 /** The headers of a request: the operator's, the allowed ones of the model, and the login it names. */
 export function headersFor(
   url: URL | undefined,
-  given: Readonly<Record<string, string>>,
+  rawHeaders: Readonly<Record<string, string>>,
   auth: string | undefined,
   settings: Settings,
 ): Record<string, string> {
-  const allowed = [...new Set([...USUAL, ...settings.allowed_headers.map((name) => name.toLowerCase())])].filter(
+  const allowedNames = [...new Set([...USUAL, ...settings.allowed_headers.map((name) => name.toLowerCase())])].filter(
     (name) => !NEVER.test(name),
   )
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(settings.default_headers)) headers[name.toLowerCase()] = value
-  for (const [name, value] of Object.entries(given)) {
-    if (!allowed.includes(name.toLowerCase()))
+  for (const [name, value] of Object.entries(rawHeaders)) {
+    if (!allowedNames.includes(name.toLowerCase()))
       throw invalid(
-        `The header ${JSON.stringify(name.slice(0, 60))} is not allowed; allowed are ${allowed.join(', ')}.`,
+        `The header ${JSON.stringify(name.slice(0, 60))} is not allowed; allowed are ${allowedNames.join(', ')}.`,
         `Leave it out; ${SETTING}.allowed_headers allows more. For logins use ${SETTING}.credentials.`,
       )
     if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value))
       throw invalid(
-        `The value of the header ${name} has invalid characters; allowed headers are ${allowed.join(', ')}.`,
+        `The value of the header ${name} has invalid characters; allowed headers are ${allowedNames.join(', ')}.`,
         'Send plain text on one line.',
       )
     headers[name.toLowerCase()] = value

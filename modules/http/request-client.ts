@@ -12,12 +12,12 @@ export function createClient(): Client {
   return {
     fetchFor(settings) {
       const key = JSON.stringify(settings)
-      const found = fetchBySettings.get(key) ?? createFetchFor(settings)
-      fetchBySettings.set(key, found)
-      return found
+      const client = fetchBySettings.get(key) ?? createFetchFor(settings)
+      fetchBySettings.set(key, client)
+      return client
     },
     async close() {
-      await Promise.all([...fetchBySettings.values()].map((one) => one.close()))
+      await Promise.all([...fetchBySettings.values()].map((client) => client.close()))
       fetchBySettings.clear()
     },
   }

@@ -25,9 +25,9 @@ export interface RequestInput {
 }
 
 /** The URL with its query parameters, or unchanged if it is invalid: fetching it reports the error. */
-function addressOf({ url: given, query_params }: Pick<RequestInput, 'url' | 'query_params'>): string {
-  if (!URL.canParse(given)) return given
-  const url = new URL(given)
+function addressOf({ url: address, query_params }: Pick<RequestInput, 'url' | 'query_params'>): string {
+  if (!URL.canParse(address)) return address
+  const url = new URL(address)
   for (const [name, value] of Object.entries(query_params)) url.searchParams.append(name, String(value))
   return url.href
 }
@@ -35,11 +35,11 @@ function addressOf({ url: given, query_params }: Pick<RequestInput, 'url' | 'que
 /** The common parameters of all requests. */
 export function requestOf(input: RequestInput, settings: Settings) {
   const address = addressOf(input)
-  const at = URL.canParse(address) ? new URL(address) : undefined
+  const url = URL.canParse(address) ? new URL(address) : undefined
   return {
     address,
     init: {
-      headers: headersFor(at, input.headers, input.auth, settings),
+      headers: headersFor(url, input.headers, input.auth, settings),
       redirect: input.follow_redirects ? 'follow' : 'manual',
       ...(input.timeout === undefined ? {} : { timeoutMs: input.timeout * 1000 }),
     } as const,
@@ -61,9 +61,10 @@ export const content = {
 }
 
 /** Body and content type, unless the headers set one. */
-export function contentOf({ body, json }: BodyInput, given: Readonly<Record<string, string>>) {
+export function contentOf({ body, json }: BodyInput, headers: Readonly<Record<string, string>>) {
   if (body !== undefined && json !== undefined) throw invalid('body and json cannot be combined.', 'Leave one out.')
-  const typed = (type: string) => (given['content-type'] === undefined ? { ...given, 'content-type': type } : given)
+  const typed = (type: string) =>
+    headers['content-type'] === undefined ? { ...headers, 'content-type': type } : headers
   if (json !== undefined) return { body: JSON.stringify(json), headers: typed('application/json') }
-  return body === undefined ? { headers: given } : { body, headers: typed('text/plain;charset=utf-8') }
+  return body === undefined ? { headers } : { body, headers: typed('text/plain;charset=utf-8') }
 }

@@ -33,13 +33,13 @@ export function createMethodTools(client: Client) {
     const { address, init } = requestOf(input, config)
     if (WITHOUT_BODY.has(method) && (input.body !== undefined || input.json !== undefined))
       throw invalid(`A ${method} request has no body.`, 'Leave out body and json.')
-    const answer = await client.fetchFor(config)(address, {
+    const response = await client.fetchFor(config)(address, {
       ...init,
       ...contentOf(input, init.headers),
       method,
       signal,
     })
-    return await showResponse(answer, startedAt, config.max_text)
+    return await showResponse(response, startedAt, config.max_text)
   }
 
   const reading = (
@@ -176,14 +176,14 @@ export const createJsonApi = (client: Client): ToolDef<Settings, typeof Json> =>
   async run(input, { config, signal }) {
     const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
     const headers = { accept: 'application/json', ...init.headers }
-    const sent = input.method === 'GET' ? { headers } : contentOf({ json: input.data }, headers)
-    const answer = await client.fetchFor(config)(address, { ...init, ...sent, method: input.method, signal })
-    const text = textOf(await bytesOf(answer), answer.headers.get('content-type') ?? '') ?? ''
+    const content = input.method === 'GET' ? { headers } : contentOf({ json: input.data }, headers)
+    const response = await client.fetchFor(config)(address, { ...init, ...content, method: input.method, signal })
+    const text = textOf(await bytesOf(response), response.headers.get('content-type') ?? '') ?? ''
     const json = parseJsonText(text)
-    const failed = (what: string): ToolError => new ToolError(`${what}: ${text.slice(0, 200)}`)
-    if (!answer.ok) throw failed(`The API answered with status ${answer.status}`)
-    if (!json && text !== '') throw failed('The response is not JSON')
-    return { status: answer.status, json: json?.value ?? null, url: answer.url }
+    const createFailure = (what: string): ToolError => new ToolError(`${what}: ${text.slice(0, 200)}`)
+    if (!response.ok) throw createFailure(`The API answered with status ${response.status}`)
+    if (!json && text !== '') throw createFailure('The response is not JSON')
+    return { status: response.status, json: json?.value ?? null, url: response.url }
   },
 })
 
@@ -207,8 +207,8 @@ export const createSubmitForm = (client: Client): ToolDef<Settings, typeof Form>
     const body = new URLSearchParams(
       Object.entries(input.fields).map(([name, value]): [string, string] => [name, String(value)]),
     )
-    const answer = await client.fetchFor(config)(address, { ...init, method: 'POST', body, signal })
-    return await showResponse(answer, startedAt, config.max_text)
+    const response = await client.fetchFor(config)(address, { ...init, method: 'POST', body, signal })
+    return await showResponse(response, startedAt, config.max_text)
   },
 })
 
@@ -227,20 +227,20 @@ export const createFetchPage = (client: Client): ToolDef<Settings, typeof PageIn
   examples: [{ input: { url: 'https://example.com/', extract_links: true } }],
   async run(input, { config, signal }) {
     const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
-    const answer = await client.fetchFor(config)(address, { ...init, signal })
-    const type = answer.headers.get('content-type') ?? ''
-    const found = textOf(await bytesOf(answer), type)
-    if (found === undefined)
+    const response = await client.fetchFor(config)(address, { ...init, signal })
+    const type = response.headers.get('content-type') ?? ''
+    const text = textOf(await bytesOf(response), type)
+    if (text === undefined)
       throw new ToolError(`The response is not text (${type || 'unknown type'}).`, {
         hint: 'Save it as a file with download, if available.',
       })
-    const isPage = /html|xml/i.test(type) || /^\s*<(?:!doctype|html)/i.test(found.slice(0, 500))
-    const page = isPage ? await readPage(found, answer.url) : { title: '', text: found, links: [] }
+    const isPage = /html|xml/i.test(type) || /^\s*<(?:!doctype|html)/i.test(text.slice(0, 500))
+    const page = isPage ? await readPage(text, response.url) : { title: '', text, links: [] }
     const end = partEnd(page.text, input.start_index, Math.min(input.max_text_length, config.max_text))
     return {
-      status: answer.status,
-      ok: answer.ok,
-      url: answer.url,
+      status: response.status,
+      ok: response.ok,
+      url: response.url,
       title: page.title,
       text: page.text.slice(input.start_index, end),
       truncated: page.text.length > end,

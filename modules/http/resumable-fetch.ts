@@ -38,53 +38,53 @@ export async function* fetchResumable(
   part: PartialFile,
   fetch: Fetch,
   signal: AbortSignal,
-  tell: (change: DownloadProgress) => void,
+  onProgress: (change: DownloadProgress) => void,
 ): AsyncGenerator<Uint8Array> {
   const endAt = performance.now() + timeoutMs
   let { from: bytes, mark } = part
   let [resumed, isFirst] = [0, true]
-  const ask = async (from: number): Promise<Response> => {
+  const request = async (from: number): Promise<Response> => {
     const range: Record<string, string> = from === 0 ? {} : { range: `bytes=${from}-`, 'if-range': mark ?? '' }
     const limits = { timeoutMs: Math.max(1, Math.ceil(endAt - performance.now())), maxBytes, maxWireBytes: maxBytes }
     return await fetch(url, { headers: { ...headers, ...range, 'accept-encoding': 'identity' }, signal, ...limits })
   }
   for (;;) {
     try {
-      const answer = await ask(bytes)
-      if (isFirst && bytes > 0 && !continues(answer, bytes)) {
-        await answer.body?.cancel()
+      const response = await request(bytes)
+      if (isFirst && bytes > 0 && !continuesFile(response, bytes)) {
+        await response.body?.cancel()
         throw new RestartNeeded()
       }
       isFirst = false
-      if (!answer.ok) throw new ToolError(`The server answered with status ${answer.status}; nothing was saved.`)
-      if (bytes > 0 && !continues(answer, bytes))
+      if (!response.ok) throw new ToolError(`The server answered with status ${response.status}; nothing was saved.`)
+      if (bytes > 0 && !continuesFile(response, bytes))
         throw new ToolError('The file changed during the download; nothing was saved.', { hint: 'Start again.' })
       if (bytes === 0) {
-        const etag = answer.headers.get('etag')
+        const etag = response.headers.get('etag')
         mark = etag && !etag.startsWith('W/') ? etag : undefined
-        const length = answer.headers.get('content-length')
-        const total = length !== null && !answer.headers.has('content-encoding') ? Number(length) : undefined
-        if (total !== undefined && total > maxBytes) throw fileTooLarge(maxBytes)
-        tell({ ...(total === undefined ? {} : { total }), mark })
+        const length = response.headers.get('content-length')
+        const total = length !== null && !response.headers.has('content-encoding') ? Number(length) : undefined
+        if (total !== undefined && total > maxBytes) throw createTooLargeError(maxBytes)
+        onProgress({ ...(total === undefined ? {} : { total }), mark })
       }
-      for await (const piece of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+      for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
         bytes += piece.length
-        if (bytes > maxBytes) throw fileTooLarge(maxBytes)
+        if (bytes > maxBytes) throw createTooLargeError(maxBytes)
         yield piece
-        tell({ bytes })
+        onProgress({ bytes })
       }
       return
     } catch (error) {
       const broke = isPegboardError(error) && error.code === 'E_BACKEND_UNAVAILABLE'
       if (!broke || bytes === 0 || mark === undefined || resumed >= MOST_RESUMES) throw error
       isFirst = false
-      tell({ resumed: ++resumed })
+      onProgress({ resumed: ++resumed })
     }
   }
 }
 
-const continues = (answer: Response, from: number): boolean =>
-  answer.status === 206 && (answer.headers.get('content-range') ?? '').startsWith(`bytes ${from}-`)
+const continuesFile = (response: Response, from: number): boolean =>
+  response.status === 206 && (response.headers.get('content-range') ?? '').startsWith(`bytes ${from}-`)
 
-const fileTooLarge = (most: number): ToolError =>
-  tooLarge(`The file is larger than ${most} bytes; nothing was saved.`, `See ${SETTING}.max_download.`)
+const createTooLargeError = (maxBytes: number): ToolError =>
+  tooLarge(`The file is larger than ${maxBytes} bytes; nothing was saved.`, `See ${SETTING}.max_download.`)

@@ -19,17 +19,17 @@ export interface ShownResponse {
 const isJson = (type: string): boolean => /^(?:application|text)\/(?:[\w.-]+\+)?json\b/i.test(type)
 
 /** The response as shown to a model, whatever its status. */
-export async function showResponse(answer: Response, startedAt: number, maxText: number): Promise<ShownResponse> {
-  const type = answer.headers.get('content-type') ?? ''
-  const bytes = await bytesOf(answer)
+export async function showResponse(response: Response, startedAt: number, maxText: number): Promise<ShownResponse> {
+  const type = response.headers.get('content-type') ?? ''
+  const bytes = await bytesOf(response)
   const text = textOf(bytes, type)
   const json = text !== undefined && text.length <= maxText && isJson(type) ? parseJsonText(text) : undefined
   return {
-    status: answer.status,
-    ok: answer.ok,
-    url: answer.url,
+    status: response.status,
+    ok: response.ok,
+    url: response.url,
     content_type: type,
-    headers: shownHeaders(answer.headers),
+    headers: shownHeaders(response.headers),
     ...(text === undefined
       ? { binary: true }
       : json

@@ -38,30 +38,30 @@ export const createUploadFile = (client: Client): ToolDef<Settings, typeof Uploa
           `See ${SETTING}.max_upload.`,
         )
       const form = multipart(file, input.field, input.fields)
-      const answer = await client.fetchFor(config)(address, {
+      const response = await client.fetchFor(config)(address, {
         ...init,
         method: 'POST',
         headers: { ...init.headers, 'content-type': form.type, 'content-length': String(form.length) },
         body: form.pieces(),
         signal,
       })
-      return { sent: file.size, ...(await showResponse(answer, startedAt, config.max_text)) }
+      return { sent: file.size, ...(await showResponse(response, startedAt, config.max_text)) }
     })
   },
 })
 
 const CHUNK = 64 * 1024
 /** Escaped as browsers do in form headers. */
-const quoted = (name: string): string =>
-  `"${name.replace(/["\r\n]/g, (one) => `%${one.charCodeAt(0).toString(16).padStart(2, '0').toUpperCase()}`)}"`
+const quoteName = (name: string): string =>
+  `"${name.replace(/["\r\n]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, '0').toUpperCase()}`)}"`
 
 /** A multipart form with one file, streamed. */
 function multipart(file: OpenFile, field: string, fields: Readonly<Record<string, string>>) {
   const boundary = `----pegboard${randomBytes(16).toString('hex')}`
-  const part = (name: string): string => `--${boundary}\r\nContent-Disposition: form-data; name=${quoted(name)}`
-  const others = Object.entries(fields).map(([name, value]) => `${part(name)}\r\n\r\n${value}\r\n`)
+  const part = (name: string): string => `--${boundary}\r\nContent-Disposition: form-data; name=${quoteName(name)}`
+  const otherParts = Object.entries(fields).map(([name, value]) => `${part(name)}\r\n\r\n${value}\r\n`)
   const head = Buffer.from(
-    `${others.join('')}${part(field)}; filename=${quoted(basename(file.path))}\r\nContent-Type: application/octet-stream\r\n\r\n`,
+    `${otherParts.join('')}${part(field)}; filename=${quoteName(basename(file.path))}\r\nContent-Type: application/octet-stream\r\n\r\n`,
   )
   const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
   return {
@@ -69,12 +69,12 @@ function multipart(file: OpenFile, field: string, fields: Readonly<Record<string
     length: head.length + file.size + tail.length,
     async *pieces(): AsyncGenerator<Uint8Array> {
       yield head
-      for (let at = 0; at < file.size; ) {
-        const buffer = Buffer.alloc(Math.min(CHUNK, file.size - at))
-        const { bytesRead } = await file.handle.read(buffer, 0, buffer.length, at)
+      for (let offset = 0; offset < file.size; ) {
+        const buffer = Buffer.alloc(Math.min(CHUNK, file.size - offset))
+        const { bytesRead } = await file.handle.read(buffer, 0, buffer.length, offset)
         if (bytesRead === 0) throw new ToolError('The file became shorter during the upload.')
         yield buffer.subarray(0, bytesRead)
-        at += bytesRead
+        offset += bytesRead
       }
       yield tail
     },

@@ -11,15 +11,15 @@ const NAMED = /(?<![\w./~$@%+-])file_(?:cache|state)_dir(?=\/)/g
  * @throws ToolError E_NOT_FOUND, E_PATH_OUTSIDE_ROOT
  */
 async function baseOf(settings: Settings, alias: Alias): Promise<string> {
-  const named = settings[alias]
+  const folder = settings[alias]
   // A part of the state folder may be given away, never the whole.
-  const whole = named !== '' && isInside(resolve(settings.state_dir), resolve(named))
-  if (named === '' || whole)
+  const whole = folder !== '' && isInside(resolve(settings.state_dir), resolve(folder))
+  if (folder === '' || whole)
     throw notFound(
       `base dir ${alias} is not configured`,
       `Set modules.shell.config.${alias}${whole ? ' to a folder that does not hold the state of Pegboard' : ''}.`,
     )
-  const base = resolve(named)
+  const base = resolve(folder)
   await makeAliasFolder(alias, base, 'modules.shell.config')
   return base
 }
@@ -29,7 +29,7 @@ export async function placeOf(
   settings: Settings,
   path: string,
 ): Promise<{ readonly base: string; readonly rest: string } | undefined> {
-  const alias = ALIASES.find((one) => path === one || path.startsWith(`${one}/`))
+  const alias = ALIASES.find((aliasName) => path === aliasName || path.startsWith(`${aliasName}/`))
   return alias && { base: await baseOf(settings, alias), rest: path.slice(alias.length + 1) || '.' }
 }
 
@@ -44,22 +44,22 @@ export async function expandAliases(
   if (folders.size === 0) return { line, folders: [] }
   let quote = ''
   let at = 0
-  const replaced = line.replace(NAMED, (name, place: number) => {
-    quote = quoteAt(line, at, place, quote)
-    at = place
+  const replaced = line.replace(NAMED, (name, index: number) => {
+    quote = findOpenQuote(line, at, index, quote)
+    at = index
     return escapePath(folders.get(name) as string, quote)
   })
   return { line: replaced, folders: [...folders.values()] }
 }
 
 /** The quotes around a position, searched from an earlier position. */
-function quoteAt(line: string, from: number, to: number, before: string): string {
+function findOpenQuote(line: string, from: number, to: number, before: string): string {
   let quote = before
-  for (let at = from; at < to; at++) {
-    const one = line[at] as string
-    if (one === '\\' && quote !== "'") at++
-    else if (quote === '' && (one === '"' || one === "'")) quote = one
-    else if (one === quote) quote = ''
+  for (let index = from; index < to; index++) {
+    const char = line[index] as string
+    if (char === '\\' && quote !== "'") index++
+    else if (quote === '' && (char === '"' || char === "'")) quote = char
+    else if (char === quote) quote = ''
   }
   return quote
 }

@@ -59,7 +59,7 @@ export type RunPlace = 'inside' | 'reader' | 'outside'
 export function checkAllowed(settings: Settings, command: string, args: readonly string[]): RunPlace {
   const rules = rulesOf(settings)
   const fitting = rules.filter(
-    ({ words: [program, ...first] }) => program === command && first.every((word, at) => args[at] === word),
+    ({ words: [program, ...first] }) => program === command && first.every((word, index) => args[index] === word),
   )
   const names = rules.map(({ words }) => words.join(' '))
   const refuse = (message: string): ToolError =>
@@ -67,34 +67,34 @@ export function checkAllowed(settings: Settings, command: string, args: readonly
   if (fitting.length === 0)
     throw refuse(
       /\s/.test(command)
-        ? `'${shown(command)}' is a command line, but run starts no shell: put the program in command and each word after it in args.`
-        : `'${shown([command, ...args].join(' '))}' is not an allowed command.`,
+        ? `'${shorten(command)}' is a command line, but run starts no shell: put the program in command and each word after it in args.`
+        : `'${shorten([command, ...args].join(' '))}' is not an allowed command.`,
     )
   // One matching rule is enough.
-  const wrong = (rule: Rule): string | undefined => {
-    const end = READS_ON_AFTER_END.has(baseName(command)) ? -1 : args.indexOf('--')
-    const options = end < 0 ? args : args.slice(0, end)
-    const own = rule.denied.map(patternOf)
+  const findDenied = (rule: Rule): string | undefined => {
+    const optionsEnd = READS_ON_AFTER_END.has(baseName(command)) ? -1 : args.indexOf('--')
+    const options = optionsEnd < 0 ? args : args.slice(0, optionsEnd)
+    const deniedPatterns = rule.denied.map(patternOf)
     const fits = riskyIn(baseName(command), options)
     return (
       (rule.words.length === 1 ? riskyWord(baseName(command), options) : undefined) ??
-      args.find((arg) => own.some((fits) => fits.test(arg))) ??
+      args.find((arg) => deniedPatterns.some((fits) => fits.test(arg))) ??
       options.slice(rule.words.length - 1).find((arg, at) => fits(arg, at === 0 && rule.words.length === 1))
     )
   }
-  const found = fitting.map(wrong)
-  const allowing = fitting.filter((_, at) => found[at] === undefined)
+  const problems = fitting.map(findDenied)
+  const allowing = fitting.filter((_, index) => problems[index] === undefined)
   if (allowing.some(({ sandboxed }) => sandboxed === false)) return 'outside'
   if (allowing.length > 0) return needsSandbox(command) ? 'inside' : 'reader'
-  throw refuse(`The argument '${shown(String(found[0]))}' is not allowed for ${command}.`)
+  throw refuse(`The argument '${shorten(String(problems[0]))}' is not allowed for ${command}.`)
 }
 
 /** `first`: for all arguments, which tar treats as options even without a dash. */
 function riskyIn(program: string, args: readonly string[]): (arg: string, first: boolean) => boolean {
   const risky = [...(RISKY[program] ?? []), ...args.flatMap((word) => RISKY_OF[`${program} ${word}`] ?? [])]
   const patterns = risky.map(patternOf)
-  const names = risky.filter((one) => one.startsWith('--')).map((one) => one.replace(/[=*].*$/, ''))
-  const letters = risky.flatMap((one) => /^-(\w)\*?$/.exec(one)?.[1] ?? [])
+  const names = risky.filter((option) => option.startsWith('--')).map((option) => option.replace(/[=*].*$/, ''))
+  const letters = risky.flatMap((option) => /^-(\w)\*?$/.exec(option)?.[1] ?? [])
   const valued = VALUED[program]
   return (arg, first) => {
     const option = first && program === 'tar' && !arg.startsWith('-') ? `-${arg}` : arg
@@ -124,13 +124,15 @@ const riskyWord = (program: string, args: readonly string[]): string | undefined
  * @throws ToolError E_DENIED_BY_POLICY for variables that the operator does not list
  */
 export function checkVariables({ env_allowed }: Settings, variables: Readonly<Record<string, string>>): void {
-  const allowed = env_allowed.map((name) =>
-    name.endsWith('*') ? (one: string) => one.startsWith(name.slice(0, -1)) : (one: string) => one === name,
+  const matchers = env_allowed.map((name) =>
+    name.endsWith('*')
+      ? (variable: string) => variable.startsWith(name.slice(0, -1))
+      : (variable: string) => variable === name,
   )
-  const wrong = Object.keys(variables).find((name) => !allowed.some((fits) => fits(name)))
-  if (wrong === undefined) return
+  const deniedName = Object.keys(variables).find((name) => !matchers.some((fits) => fits(name)))
+  if (deniedName === undefined) return
   throw denied(
-    `A call cannot set the variable ${shown(wrong)}.`,
+    `A call cannot set the variable ${shorten(deniedName)}.`,
     `Allowed are: ${env_allowed.join(', ') || 'none'} (modules.shell.config.env_allowed).`,
   )
 }
@@ -139,7 +141,7 @@ export function checkVariables({ env_allowed }: Settings, variables: Readonly<Re
 const patternOf = (pattern: string): RegExp =>
   new RegExp(`^${literal(pattern).replaceAll('\\*', '.*').replaceAll('\\?', '.')}$`, 's')
 const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
-const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text)
+const shorten = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text)
 
 /**
  * Words and paths that commands must not name. Only a hint for well-meaning callers; the sandbox enforces it.

@@ -18,7 +18,13 @@ const taskState = ({ id, label, command, ended }: Job) => ({
   task_id: id,
   ...(label === '' ? {} : { label }),
   pid: command.program.pid,
-  status: ended ? (ended.cut === undefined ? 'ended' : ended.cut === 'stopped' ? 'killed' : ended.cut) : 'running',
+  status: ended
+    ? ended.stopReason === undefined
+      ? 'ended'
+      : ended.stopReason === 'stopped'
+        ? 'killed'
+        : ended.stopReason
+    : 'running',
   started_at: new Date(command.startedAt).toISOString(),
   ...(ended
     ? {
@@ -30,18 +36,13 @@ const taskState = ({ id, label, command, ended }: Job) => ({
 })
 
 /** Output since a position, and the next position. */
-function writtenSince(
-  { command }: Job,
-  from: OutputPosition,
-  stream: 'both' | 'stdout' | 'stderr',
-  { config }: Context,
-) {
+function readSince({ command }: Job, from: OutputPosition, stream: 'both' | 'stdout' | 'stderr', { config }: Context) {
   const { stdout, stderr } = command
-  const now = outputPosition(command)
+  const position = outputPosition(command)
   return {
     ...(stream === 'stderr' ? {} : { stdout: shownAs(stdout.since(from.stdout), config) }),
     ...(stream === 'stdout' ? {} : { stderr: shownAs(stderr.since(from.stderr), config) }),
-    next: `${now.stdout}.${now.stderr}`,
+    next: `${position.stdout}.${position.stderr}`,
   }
 }
 
@@ -90,7 +91,7 @@ export const background_run: ToolDef<Settings, typeof Begin> = {
     if (wait_seconds === 0) return taskState(job)
     const from = { stdout: 0, stderr: 0 }
     await waitForOutput(job.command, from, { waitMs: wait_seconds * 1_000, until, signal })
-    return { ...taskState(job), ...writtenSince(job, from, 'both', ctx) }
+    return { ...taskState(job), ...readSince(job, from, 'both', ctx) }
   },
 }
 
@@ -144,7 +145,7 @@ export const task_output: ToolDef<Settings, typeof Tail> = {
     const [out = 0, err = 0] = since?.split('.').map(Number) ?? []
     const from = since === undefined ? outputPosition(job.command) : { stdout: out, stderr: err }
     if (wait_seconds > 0) await waitForOutput(job.command, from, { waitMs: wait_seconds * 1_000, until, signal })
-    const { next, ...news } = writtenSince(job, from, stream, ctx)
+    const { next, ...news } = readSince(job, from, stream, ctx)
     return {
       ...taskState(job),
       ...(since === undefined
@@ -250,6 +251,6 @@ export const task_stdin: ToolDef<Settings, typeof Stdin> = {
     const written = { task_id, written: Buffer.byteLength(text), closed: close }
     if (wait_seconds === 0) return written
     await waitForOutput(job.command, from, { waitMs: wait_seconds * 1_000, until, signal: ctx.signal })
-    return { ...written, ...taskState(job), ...writtenSince(job, from, 'both', ctx) }
+    return { ...written, ...taskState(job), ...readSince(job, from, 'both', ctx) }
   },
 }

@@ -18,7 +18,7 @@ export function createCapture(max: number): Capture {
   let headBytes = 0
   // A ring buffer, created on demand.
   let ring: Buffer | undefined
-  let written = 0
+  let totalBytes = 0
   let bytes = 0
 
   function add(chunk: Buffer): void {
@@ -31,29 +31,29 @@ export function createCapture(max: number): Capture {
     if (rest.length === 0) return
     ring ??= Buffer.alloc(max - half)
     const tail = rest.subarray(Math.max(0, rest.length - ring.length))
-    const at = (written + rest.length - tail.length) % ring.length
+    const at = (totalBytes + rest.length - tail.length) % ring.length
     const fits = Math.min(tail.length, ring.length - at)
     tail.copy(ring, at, 0, fits)
     tail.copy(ring, 0, fits)
-    written += rest.length
+    totalBytes += rest.length
   }
 
-  function end(): Buffer {
+  function readEnd(): Buffer {
     if (!ring) return Buffer.alloc(0)
-    if (written <= ring.length) return ring.subarray(0, written)
-    const at = written % ring.length
+    if (totalBytes <= ring.length) return ring.subarray(0, totalBytes)
+    const at = totalBytes % ring.length
     return Buffer.concat([ring.subarray(at), ring.subarray(0, at)])
   }
 
   function since(at: number): string {
-    const begins = bytes - Math.min(written, ring?.length ?? 0)
+    const begins = bytes - Math.min(totalBytes, ring?.length ?? 0)
     const start = Buffer.concat(head).subarray(at)
     const left = begins - Math.max(at, headBytes)
-    if (left <= 0) return Buffer.concat([start, end().subarray(Math.max(0, at - begins))]).toString('utf8')
+    if (left <= 0) return Buffer.concat([start, readEnd().subarray(Math.max(0, at - begins))]).toString('utf8')
     // Drops a character that was cut.
     const [first, last] = [
       start.toString('utf8').replace(/\uFFFD$/, ''),
-      end()
+      readEnd()
         .toString('utf8')
         .replace(/^\uFFFD+/, ''),
     ]
@@ -67,14 +67,14 @@ export function createCapture(max: number): Capture {
       return bytes
     },
     get truncated() {
-      return written > (ring?.length ?? 0)
+      return totalBytes > (ring?.length ?? 0)
     },
     text,
     since,
     tail(lines) {
-      const all = text()
-      const parts = all.split('\n')
-      const closed = all.endsWith('\n') ? 1 : 0
+      const written = text()
+      const parts = written.split('\n')
+      const closed = written.endsWith('\n') ? 1 : 0
       return parts.slice(-(lines + closed)).join('\n')
     },
   }

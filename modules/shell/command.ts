@@ -6,7 +6,7 @@ import { rootsOf, type Settings } from './config.ts'
 import { checkGitPaths, checkReads } from './file-arguments.ts'
 import { findProgram } from './find-program.ts'
 import { checkRepository, gitOutside } from './repository.ts'
-import { createdSince, noSandbox, type Sandbox, sandboxPaths, trySandbox, wrapCommand } from './sandbox.ts'
+import { createdSince, createNoSandboxError, type Sandbox, sandboxPaths, trySandbox, wrapCommand } from './sandbox.ts'
 import { createTaskLimit, type TaskLimit } from './task-limit.ts'
 
 /** Why Pegboard ended a command. */
@@ -16,7 +16,7 @@ export interface CommandExit {
   readonly exit_code: number | null
   readonly signal?: string
   readonly duration_ms: number
-  readonly cut?: StopReason
+  readonly stopReason?: StopReason
 }
 
 /** A running command, held to its limits. */
@@ -91,14 +91,14 @@ export function createStarter(processes: Processes, log: Log): Starter {
 
   /** Tested on first use. @throws ToolError if there is no sandbox, unless it is only preferred */
   async function sandboxFor(what: string, settings: Settings, preferred: boolean): Promise<Sandbox | undefined> {
-    tried ??= trySandbox(processes, settings).then((found) => {
-      if ('why' in found) log.warn(`no sandbox: ${found.why}`, { detail: found.detail })
-      return found
+    tried ??= trySandbox(processes, settings).then((sandbox) => {
+      if ('why' in sandbox) log.warn(`no sandbox: ${sandbox.why}`, { detail: sandbox.detail })
+      return sandbox
     })
-    const found = await tried
-    if (!('why' in found)) return found
+    const sandbox = await tried
+    if (!('why' in sandbox)) return sandbox
     if (preferred) return undefined
-    throw noSandbox(what, found.why)
+    throw createNoSandboxError(what, sandbox.why)
   }
 
   return {
@@ -113,11 +113,14 @@ export function createStarter(processes: Processes, log: Log): Starter {
         await checkGitPaths(settings, request)
         await checkRepository(processes, settings, request)
       }
-      const bare = { command: file, args: request.args }
+      const unsandboxed = { command: file, args: request.args }
       const limited =
         processes.platform === 'win32'
-          ? bare
-          : { command: '/bin/sh', args: ['-c', limitScript(settings, sandboxed), 'sh', bare.command, ...bare.args] }
+          ? unsandboxed
+          : {
+              command: '/bin/sh',
+              args: ['-c', limitScript(settings, sandboxed), 'sh', unsandboxed.command, ...unsandboxed.args],
+            }
       const walls = sandbox && (await sandboxPaths(settings, request.given))
       const placed =
         sandbox && walls
@@ -140,8 +143,8 @@ export function createStarter(processes: Processes, log: Log): Starter {
         },
         inherit: settings.env_passthrough,
       })
-      const left = walls ? await freeBytes(walls.writable) : undefined
-      const command = superviseProgram(program, request, settings, { left, tasks })
+      const freeBefore = walls ? await freeBytes(walls.writable) : undefined
+      const command = superviseProgram(program, request, settings, { left: freeBefore, tasks })
       return {
         ...command,
         made: () => (walls ? createdSince(walls) : []),
@@ -164,22 +167,22 @@ const AROUND = 1
 type FreeBytes = ReadonlyMap<string, number>
 
 async function freeBytes(folders: readonly string[]): Promise<FreeBytes> {
-  const found = await Promise.all(
+  const entries = await Promise.all(
     folders.map(async (folder) => {
       const { bavail, bsize } = await statfs(folder)
       return [folder, bavail * bsize] as const
     }),
   )
-  return new Map(found)
+  return new Map(entries)
 }
 
 /**
  * True if a disk has less space left than required: the operator's setting, or half of what was free, whichever is
  * less.
  */
-async function isFilled(before: FreeBytes, keep: number): Promise<boolean> {
-  const now = await freeBytes([...before.keys()])
-  return [...before].some(([folder, free]) => (now.get(folder) ?? free) < Math.min(keep, free / 2))
+async function isFilled(before: FreeBytes, minFree: number): Promise<boolean> {
+  const current = await freeBytes([...before.keys()])
+  return [...before].some(([folder, free]) => (current.get(folder) ?? free) < Math.min(minFree, free / 2))
 }
 
 function superviseProgram(
@@ -191,17 +194,17 @@ function superviseProgram(
   const { max_output_bytes, max_memory_bytes, max_processes, keep_free_bytes } = settings
   const startedAt = Date.now()
   const [stdout, stderr] = [createCapture(max_output_bytes), createCapture(max_output_bytes)]
-  let cut: StopReason | undefined
+  let stopReason: StopReason | undefined
 
   const stop = async (why: StopReason, graceMs?: number): Promise<void> => {
-    cut ??= why
+    stopReason ??= why
     await program.stop(graceMs)
   }
   const take =
     (capture: Capture) =>
     (chunk: Buffer): void => {
       // Output written while it is being ended is discarded.
-      if (cut === 'output') return
+      if (stopReason === 'output') return
       capture.add(chunk)
       if (stdout.bytes + stderr.bytes > (request.maxWritten ?? Number.POSITIVE_INFINITY)) void stop('output', 0)
     }
@@ -209,9 +212,9 @@ function superviseProgram(
   program.stderr.on('data', take(stderr))
   if (request.stdin !== 'open') program.stdin.end(request.stdin ?? '')
 
-  const late = setTimeout(() => void stop('timeout'), request.timeoutMs)
+  const timeoutTimer = setTimeout(() => void stop('timeout'), request.timeoutMs)
   let looking = false
-  const looks = setInterval(async () => {
+  const spaceTimer = setInterval(async () => {
     if (looking) return
     looking = true
     // If usage cannot be read now, it is read next time.
@@ -222,19 +225,19 @@ function superviseProgram(
     else if (processes > max_processes || tasks?.isReached()) await stop('processes', 0)
     else if (bytes > max_memory_bytes) await stop('memory', 0)
   }, LOOK_MS)
-  looks.unref()
+  spaceTimer.unref()
 
   const ended = program.ended.then(({ code, signal }): CommandExit => {
-    if (tasks?.isReached()) cut ??= 'processes'
+    if (tasks?.isReached()) stopReason ??= 'processes'
     // Its last process may be about to end.
     setTimeout(() => tasks?.remove(), REMOVE_MS).unref()
-    clearTimeout(late)
-    clearInterval(looks)
+    clearTimeout(timeoutTimer)
+    clearInterval(spaceTimer)
     return {
       exit_code: code,
       ...(signal === null ? {} : { signal }),
       duration_ms: Date.now() - startedAt,
-      ...(cut === undefined ? {} : { cut }),
+      ...(stopReason === undefined ? {} : { stopReason }),
     }
   })
   return { program, stdout, stderr, startedAt, ended, stop }
@@ -257,7 +260,7 @@ export async function waitForExit(command: Command, request: CommandRequest, set
   const cancel = (): void => void command.stop('stopped')
   signal.addEventListener('abort', cancel, { once: true })
   if (signal.aborted) cancel()
-  const { cut, ...ended } = await command.ended
+  const { stopReason, ...ended } = await command.ended
   signal.removeEventListener('abort', cancel)
   signal.throwIfAborted()
   const { stdout, stderr } = command
@@ -265,38 +268,38 @@ export async function waitForExit(command: Command, request: CommandRequest, set
     ...ended,
     stdout: shownAs(stdout.text(), settings),
     stderr: shownAs(stderr.text(), settings),
-    timed_out: cut === 'timeout',
-    truncated: stdout.truncated || stderr.truncated || cut === 'output',
+    timed_out: stopReason === 'timeout',
+    truncated: stdout.truncated || stderr.truncated || stopReason === 'output',
     ...(stdout.truncated ? { stdout_truncated: true } : {}),
     ...(stderr.truncated ? { stderr_truncated: true } : {}),
   }
   const fail = (message: string, code: 'E_TIMEOUT' | 'E_TOO_LARGE' | 'E_TOOL_FAILED', hint: string): ToolError =>
     new ToolError(`${request.what} ${message}`, { code, hint, data, retryable: false })
-  if (cut === 'timeout')
+  if (stopReason === 'timeout')
     throw fail(
       `timed out after ${seconds(request.timeoutMs)}`,
       'E_TIMEOUT',
       'Do less at once, or use background_run; see modules.shell.config.timeout.',
     )
-  if (cut === 'output')
+  if (stopReason === 'output')
     throw fail(
       `was stopped: it wrote more than ${request.maxWritten} bytes`,
       'E_TOO_LARGE',
       'Write less, or into a file; see modules.shell.config.max_written_bytes.',
     )
-  if (cut === 'memory')
+  if (stopReason === 'memory')
     throw fail(
       `was stopped: it used more than ${settings.max_memory_bytes} bytes of memory`,
       'E_TOO_LARGE',
       'See modules.shell.config.max_memory_bytes.',
     )
-  if (cut === 'processes')
+  if (stopReason === 'processes')
     throw fail(
       `was stopped: it had more than ${settings.max_processes} processes`,
       'E_TOO_LARGE',
       'See modules.shell.config.max_processes.',
     )
-  if (cut === 'disk')
+  if (stopReason === 'disk')
     throw fail(
       'was stopped: it left too little free disk space',
       'E_TOO_LARGE',

@@ -7,8 +7,8 @@ import type { Processes } from 'pegboard'
 function programFolders(processes: Processes, roots: readonly string[]): string[] {
   const env = processes.environment()
   const path = env['PATH'] ?? Object.entries(env).find(([name]) => name.toUpperCase() === 'PATH')?.[1] ?? ''
-  const inside = (folder: string): boolean => roots.some((root) => folder === root || folder.startsWith(root + sep))
-  return path.split(delimiter).filter((folder) => isAbsolute(folder) && !inside(folder))
+  const isInside = (folder: string): boolean => roots.some((root) => folder === root || folder.startsWith(root + sep))
+  return path.split(delimiter).filter((folder) => isAbsolute(folder) && !isInside(folder))
 }
 
 /** Absolute path of a program; undefined if it is not found. A name with a slash is a path already. */
@@ -19,8 +19,8 @@ export async function findProgram(
 ): Promise<string | undefined> {
   const windows = processes.platform === 'win32'
   const endings = windows && !/\.\w+$/.test(name) ? ['.exe', '.cmd', '.bat', '.com'] : ['']
-  const named = isAbsolute(name) ? [''] : /[\\/]/.test(name) ? [] : programFolders(processes, roots)
-  for (const folder of named)
+  const folders = isAbsolute(name) ? [''] : /[\\/]/.test(name) ? [] : programFolders(processes, roots)
+  for (const folder of folders)
     for (const ending of endings) {
       const file = folder === '' ? name + ending : join(folder, name + ending)
       if (await isProgram(file)) return file

@@ -34,7 +34,7 @@ const FULL_OWNERS = 4
 export function createJobs(now: () => number = Date.now): Jobs {
   const jobs = new Map<string, Job>()
   const starting: string[] = []
-  let stopped = false
+  let isStopped = false
 
   function tidy(): void {
     const countByOwner = new Map<string, number>()
@@ -50,11 +50,11 @@ export function createJobs(now: () => number = Date.now): Jobs {
     async add(owner, label, max, start, mayGoOn) {
       tidy()
       const running = [...[...jobs.values()].filter(({ ended }) => !ended).map((job) => job.owner), ...starting]
-      const own = running.filter((one) => one === owner).length
-      if (own >= max || running.length >= max * FULL_OWNERS)
+      const ownCount = running.filter((jobOwner) => jobOwner === owner).length
+      if (ownCount >= max || running.length >= max * FULL_OWNERS)
         throw overloaded(
-          own >= max
-            ? `${own} background commands are already running.`
+          ownCount >= max
+            ? `${ownCount} background commands are already running.`
             : 'Too many background commands of other principals are running.',
           'Wait for one, or stop one with task_kill; see modules.shell.config.max_background.',
         )
@@ -69,7 +69,7 @@ export function createJobs(now: () => number = Date.now): Jobs {
           job.ended = { ...ended, at: now() }
         })
         // It was started while all jobs were being stopped.
-        if (stopped) await command.stop('stopped')
+        if (isStopped) await command.stop('stopped')
         return job
       } finally {
         starting.splice(starting.indexOf(owner), 1)
@@ -86,7 +86,7 @@ export function createJobs(now: () => number = Date.now): Jobs {
       return [...jobs.values()].filter((job) => job.owner === owner)
     },
     async stop() {
-      stopped = true
+      isStopped = true
       await Promise.all([...jobs.values()].filter(({ ended }) => !ended).map(({ command }) => command.stop('stopped')))
     },
   }

@@ -24,14 +24,14 @@ export const ps: ToolDef<Settings, typeof Ps> = {
   examples: [{ input: { filter: 'node' } }],
   async run({ filter }, ctx) {
     const lowerFilter = filter.toLowerCase()
-    const found = await Promise.all(
+    const processLists = await Promise.all(
       runningOf(ctx).map(async ({ id, command }) =>
-        (await command.program.list()).map((one) => ({ ...one, task_id: id })),
+        (await command.program.list()).map((entry) => ({ ...entry, task_id: id })),
       ),
     )
-    const processes = found
+    const processes = processLists
       .flat()
-      .map(({ command, ...one }) => ({ ...one, command: readable(command) }))
+      .map(({ command, ...entry }) => ({ ...entry, command: readable(command) }))
       .filter(({ command }) => command.toLowerCase().includes(lowerFilter))
     return { processes, total: processes.length }
   },
@@ -60,8 +60,8 @@ export const kill: ToolDef<Settings, typeof Kill> = {
   sideEffects: ['can end a program'],
   examples: [{ input: { pid: 4321, signal: 'SIGINT' } }],
   run({ pid, signal }, ctx) {
-    const sent = runningOf(ctx).some(({ command }) => command.program.signal(pid, signal))
-    if (sent) return { pid, signal, sent }
+    const isSent = runningOf(ctx).some(({ command }) => command.program.signal(pid, signal))
+    if (isSent) return { pid, signal, sent: isSent }
     throw notFound(
       `No background command has the process ${pid}.`,
       'ps lists the processes. Others cannot be signalled.',

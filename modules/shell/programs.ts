@@ -144,7 +144,7 @@ const HARMLESS: ReadonlySet<string> = new Set(
 /** `/usr/bin/python3.12` counts as `python`, `pip3` as `pip`. */
 export function baseName(program: string): string {
   const name = (program.split(/[\\/]/).at(-1) ?? '').toLowerCase().replace(/\.(?:exe|cmd|bat|com)$/, '')
-  const isKnown = (one: string): boolean => RUNS_ANYTHING.has(one) || Object.hasOwn(RISKY, one)
+  const isKnown = (program: string): boolean => RUNS_ANYTHING.has(program) || Object.hasOwn(RISKY, program)
   return isKnown(name) ? name : name.replace(/[-\d.]+$/, '')
 }
 

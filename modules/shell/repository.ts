@@ -63,28 +63,28 @@ export async function checkRepository(
   const roots = await Promise.all(rootsOf(settings).map((root) => realpath(root)))
   const file = await findProgram('git', processes, roots)
   if (file === undefined) return
-  const git = (at: string, args: readonly string[]) => gitOutput(processes, file, args, at)
-  const open: Array<{ readonly at: string; readonly depth: number }> = [{ at: cwd, depth: 0 }]
-  const seen = new Set<string>()
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+  const runGit = (at: string, args: readonly string[]) => gitOutput(processes, file, args, at)
+  const pending: Array<{ readonly at: string; readonly depth: number }> = [{ at: cwd, depth: 0 }]
+  const checkedFolders = new Set<string>()
+  for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     const { at, depth } = next
-    const repository = await findRepository(git, at)
-    if (!repository || seen.has(repository.gitDir)) continue
-    seen.add(repository.gitDir)
-    if (seen.size > MAX_REPOSITORIES || depth > MAX_DEPTH)
+    const repository = await findRepository(runGit, at)
+    if (!repository || checkedFolders.has(repository.gitDir)) continue
+    checkedFolders.add(repository.gitDir)
+    if (checkedFolders.size > MAX_REPOSITORIES || depth > MAX_DEPTH)
       throw repositoryRefused('it has too many submodules to check')
     const isInner = depth > 0
     // A file that no tool can write belongs to the operator.
     const check = async (settingsFile: string): Promise<void> =>
-      isInside(settingsFile, roots) ? checkSettings(git, settingsFile, isInner, repository, roots) : undefined
+      isInside(settingsFile, roots) ? checkSettings(runGit, settingsFile, isInner, repository, roots) : undefined
     await Promise.all([check(join(repository.commonDir, 'config')), check(join(repository.gitDir, 'config.worktree'))])
     if (isInner) await checkHooks(repository.commonDir)
     else checkPlace(repository, roots)
     for (const folder of await modulesIn(join(repository.commonDir, 'modules'), MAX_DEPTH)) {
-      await checkSettings(git, join(folder, 'config'), true, undefined, roots)
+      await checkSettings(runGit, join(folder, 'config'), true, undefined, roots)
       await checkHooks(folder)
     }
-    for (const path of await submodules(git, repository)) open.push({ at: path, depth: depth + 1 })
+    for (const path of await submodules(runGit, repository)) pending.push({ at: path, depth: depth + 1 })
   }
 }
 
@@ -92,12 +92,12 @@ type Git = (at: string, args: readonly string[]) => Promise<string | undefined>
 
 async function findRepository(git: Git, at: string): Promise<Repository | undefined> {
   const gitArgs = ['rev-parse', '--absolute-git-dir', '--git-common-dir']
-  const whole = await git(at, [...gitArgs, '--show-toplevel'])
+  const workTree = await git(at, [...gitArgs, '--show-toplevel'])
   // A `.git` folder contains no working files.
-  const found = whole ?? (await git(at, gitArgs))
-  if (found === undefined) return undefined
-  const paths = found.replace(/\n$/, '').split('\n')
-  if (paths.length !== (whole === undefined ? 2 : 3) || found.includes('\ufffd'))
+  const output = workTree ?? (await git(at, gitArgs))
+  if (output === undefined) return undefined
+  const paths = output.replace(/\n$/, '').split('\n')
+  if (paths.length !== (workTree === undefined ? 2 : 3) || output.includes('\ufffd'))
     throw repositoryRefused('its path has unsupported characters')
   const [gitDir = '', common = '', top] = paths.map((path) => resolve(at, path))
   return { gitDir, commonDir: common, top }
@@ -115,13 +115,13 @@ async function checkSettings(
   const listed = await git(dirname(file), ['config', '--file', file, '--list', '-z'])
   if (listed === undefined) throw repositoryRefused('its settings cannot be read')
   for (const entry of listed.split('\0')) {
-    const at = entry.indexOf('\n')
-    const name = at === -1 ? entry : entry.slice(0, at)
-    const value = at === -1 ? '' : entry.slice(at + 1)
-    const folded = name.toLowerCase()
-    if (folded === 'core.worktree' && !isInner && !isInside(where?.top, roots))
-      throw repositoryRefused(`it uses files elsewhere (${shown(name)})`)
-    if (namesProgram(folded, value, isInner)) throw repositoryRefused(`it names a program (${shown(name)})`)
+    const lineEnd = entry.indexOf('\n')
+    const name = lineEnd === -1 ? entry : entry.slice(0, lineEnd)
+    const value = lineEnd === -1 ? '' : entry.slice(lineEnd + 1)
+    const lowerName = name.toLowerCase()
+    if (lowerName === 'core.worktree' && !isInner && !isInside(where?.top, roots))
+      throw repositoryRefused(`it uses files elsewhere (${shorten(name)})`)
+    if (namesProgram(lowerName, value, isInner)) throw repositoryRefused(`it names a program (${shorten(name)})`)
   }
 }
 
@@ -138,7 +138,7 @@ function namesProgram(name: string, value: string, isInner: boolean): boolean {
 async function checkHooks(folder: string): Promise<void> {
   const hooks = await readdir(join(folder, 'hooks')).catch(() => [])
   const [hook] = hooks.filter((name) => !name.endsWith('.sample'))
-  if (hook !== undefined) throw repositoryRefused(`a submodule has a hook (${shown(hook)})`)
+  if (hook !== undefined) throw repositoryRefused(`a submodule has a hook (${shorten(hook)})`)
 }
 
 /** A `.git` file in a subfolder, which any tool may write, can point to any repository of this machine. */
@@ -164,8 +164,8 @@ async function modulesIn(folder: string, depth: number): Promise<readonly string
   if (entries.some(({ name }) => name === 'HEAD'))
     return [folder, ...(await modulesIn(join(folder, 'modules'), depth - 1))]
   if (depth <= 0 && entries.length > 0) throw repositoryRefused('it has too many submodules to check')
-  const below = entries.filter((entry) => entry.isDirectory())
-  return (await Promise.all(below.map(({ name }) => modulesIn(join(folder, name), depth - 1)))).flat()
+  const folders = entries.filter((entry) => entry.isDirectory())
+  return (await Promise.all(folders.map(({ name }) => modulesIn(join(folder, name), depth - 1)))).flat()
 }
 
 const isInside = (path: string | undefined, roots: readonly string[]): boolean =>
@@ -193,7 +193,7 @@ async function gitOutput(
   return code === 0 ? Buffer.concat(pieces).toString('utf8') : undefined
 }
 
-const shown = (name: string): string => (name.length > 100 ? `${name.slice(0, 100)}…` : name)
+const shorten = (name: string): string => (name.length > 100 ? `${name.slice(0, 100)}…` : name)
 
 const repositoryRefused = (why: string): ToolError =>
   denied(

@@ -89,16 +89,16 @@ async function execute(
   ctx: Context,
 ) {
   const { config, signal } = ctx
-  const whole: CommandRequest = {
+  const fullRequest: CommandRequest = {
     ...request,
     timeoutMs: Math.min(given.timeout_seconds ?? config.timeout, config.timeout) * 1_000,
     maxWritten: config.max_written_bytes,
     ...(given.stdin === undefined ? {} : { stdin: given.stdin }),
   }
-  const command = await stateOf(ctx).starter.start(whole, config)
+  const command = await stateOf(ctx).starter.start(fullRequest, config)
   const stopTelling = reportProgress(command, ctx)
   try {
-    return await waitForExit(command, whole, config, signal)
+    return await waitForExit(command, fullRequest, config, signal)
   } finally {
     stopTelling()
     warnAboutCreated(command, ctx)
@@ -106,7 +106,7 @@ async function execute(
       ctx.warn(
         "Nothing can be created, renamed or removed directly in a folder that holds Pegboard's files, such as its configuration. Work in a folder below it; modules.shell.config.roots can name others.",
       )
-    const hasNetwork = !whole.sandboxed || whole.network
+    const hasNetwork = !fullRequest.sandboxed || fullRequest.network
     if (!hasNetwork && UNREACHED.test(`${command.stdout.tail(20)}\n${command.stderr.tail(20)}`))
       ctx.warn(
         'The sandbox of this command has no network: no connection succeeds, not even to this machine. Its output says nothing about the address.',
@@ -122,8 +122,8 @@ const UNREACHED =
 function warnAboutCreated(command: Command, { warn, log }: Context): void {
   const createdNames = command.made().map((path) => basename(path))
   if (createdNames.length === 0) return
-  const what = createdNames.join(', ')
-  warn(`While this ran, ${what} was created, which other programs obey: ask a person to check it before use.`)
+  const names = createdNames.join(', ')
+  warn(`While this ran, ${names} was created, which other programs obey: ask a person to check it before use.`)
   log.warn('a file that other programs obey was created while a command ran in the sandbox', { made: command.made() })
 }
 
@@ -132,7 +132,7 @@ const TELL_MS = 2_000
 /** Reports from time to time that a command is still running, with its last line. */
 function reportProgress({ stdout, stderr, startedAt }: Command, { config, progress }: Context): () => void {
   const timer = setInterval(() => {
-    const [last] = [stdout, stderr].map((one) => one.tail(1).trim()).filter(Boolean)
+    const [last] = [stdout, stderr].map((output) => output.tail(1).trim()).filter(Boolean)
     const seconds = Math.round((Date.now() - startedAt) / 1_000)
     progress(seconds, undefined, shownAs((last ?? `${seconds} s`).slice(-200), config))
   }, TELL_MS)

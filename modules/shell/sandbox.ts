@@ -67,20 +67,22 @@ export async function sandboxPaths(settings: Settings, given: readonly string[] 
   const denied = settings.denied_paths.flatMap((path) =>
     isAbsolute(path) ? [path] : [resolve(base, path), ...writable.map((root) => resolve(root, path))],
   )
-  const own = await ownFilesBelow(writable)
-  const named = (await realPaths([settings.state_dir, settings.config_file, ...denied, ...own.secret])).filter(isInside)
-  const hidden = [...tops, ...named.map((path) => ({ path, folder: isFolder(path) }))]
+  const ownFiles = await ownFilesBelow(writable)
+  const deniedPaths = (
+    await realPaths([settings.state_dir, settings.config_file, ...denied, ...ownFiles.secret])
+  ).filter(isInside)
+  const hidden = [...tops, ...deniedPaths.map((path) => ({ path, folder: isFolder(path) }))]
   const fixedPaths = writable.flatMap((root) => FIXED.map((name) => join(root, name)))
-  const fixed = await realPaths([settings.modules_dir, ...fixedPaths, ...own.fixed])
-  const absent = [...fixedPaths, ...own.fixed, ...own.secret].filter((path) => !isThere(path))
+  const fixed = await realPaths([settings.modules_dir, ...fixedPaths, ...ownFiles.fixed])
+  const missing = [...fixedPaths, ...ownFiles.fixed, ...ownFiles.secret].filter((path) => !isThere(path))
   return {
     writable,
     readable: await realPaths(settings.readable),
     hiddenFolders: [...new Set(hidden.filter(({ folder }) => folder).map(({ path }) => path))],
     hiddenFiles: [...new Set(hidden.filter(({ folder }) => !folder).map(({ path }) => path))],
-    fixed: fixed.filter((path) => isInside(path) || own.fixed.includes(path)),
-    ...(absent.length > 0 ? { absent } : {}),
-    ...(own.closed.length > 0 ? { closed: own.closed } : {}),
+    fixed: fixed.filter((path) => isInside(path) || ownFiles.fixed.includes(path)),
+    ...(missing.length > 0 ? { absent: missing } : {}),
+    ...(ownFiles.closed.length > 0 ? { closed: ownFiles.closed } : {}),
     ...(given.length > 0 ? { given: theirs } : {}),
   }
 }
@@ -102,21 +104,22 @@ export const createdSince = ({ absent = [], closed = [] }: SandboxPaths): readon
   absent.filter((path) => isThere(path) && !closed.includes(dirname(path)))
 
 /** Hidden paths in the given folders. */
-const hiddenIn = (folders: readonly string[] = [], hidden: readonly string[]): readonly string[] =>
+const hidePathsIn = (folders: readonly string[] = [], hidden: readonly string[]): readonly string[] =>
   hidden.filter((path) => folders.some((folder) => path.startsWith(folder + sep)))
 
 /** Real paths of those that exist. */
 async function realPaths(paths: readonly string[]): Promise<string[]> {
-  const found = paths.filter((path) => isAbsolute(path) && existsSync(path))
-  return [...new Set(await Promise.all(found.map((path) => realpath(path))))]
+  const existing = paths.filter((path) => isAbsolute(path) && existsSync(path))
+  return [...new Set(await Promise.all(existing.map((path) => realpath(path))))]
 }
 
 /** Folders on the way to protected paths: renaming one would make room for a replacement. */
-function foldersOnTheWay({ writable, fixed, hiddenFolders, hiddenFiles, closed = [] }: SandboxPaths): string[] {
-  const found = new Set<string>(closed)
+function listParents({ writable, fixed, hiddenFolders, hiddenFiles, closed = [] }: SandboxPaths): string[] {
+  const parents = new Set<string>(closed)
   for (const path of [...fixed, ...hiddenFolders, ...hiddenFiles, ...closed])
-    for (let at = dirname(path); writable.some((root) => at.startsWith(root + sep)); at = dirname(at)) found.add(at)
-  return [...found].toSorted((a, b) => a.length - b.length)
+    for (let folder = dirname(path); writable.some((root) => folder.startsWith(root + sep)); folder = dirname(folder))
+      parents.add(folder)
+  return [...parents].toSorted((a, b) => a.length - b.length)
 }
 
 /** A closed folder with more entries cannot be used, because each entry is a mount. */
@@ -159,15 +162,15 @@ export const bubblewrapArgs = (walls: SandboxPaths, cwd: string, boundsTmp = tru
   ...walls.readable.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.writable.flatMap((path) => ['--bind', path, path]),
   // A mount point cannot be renamed.
-  ...foldersOnTheWay(walls).flatMap((path) =>
+  ...listParents(walls).flatMap((path) =>
     walls.closed?.includes(path) ? closedArgs(path, walls) : ['--bind', path, path],
   ),
   ...walls.fixed.flatMap((path) => ['--ro-bind', path, path]),
   ...walls.hiddenFolders.flatMap((path) => ['--tmpfs', path]),
   ...walls.hiddenFiles.flatMap((path) => ['--ro-bind', '/dev/null', path]),
   ...(walls.given ?? []).flatMap((path) => ['--bind', path, path]),
-  ...hiddenIn(walls.given, walls.hiddenFolders).flatMap((path) => ['--tmpfs', path]),
-  ...hiddenIn(walls.given, walls.hiddenFiles).flatMap((path) => ['--ro-bind', '/dev/null', path]),
+  ...hidePathsIn(walls.given, walls.hiddenFolders).flatMap((path) => ['--tmpfs', path]),
+  ...hidePathsIn(walls.given, walls.hiddenFiles).flatMap((path) => ['--ro-bind', '/dev/null', path]),
   ...(walls.closed ?? []).flatMap((path) => ['--remount-ro', path]),
   ...['--remount-ro', '/', '--chdir', cwd, '--'],
 ]
@@ -179,7 +182,7 @@ const subpaths = (paths: readonly string[]): string => paths.map((path) => `(sub
 /** A profile for `sandbox-exec`. The last matching rule decides. */
 export function seatbeltProfile(walls: SandboxPaths, network = false): string {
   const fixed = [...walls.fixed, ...(walls.absent ?? [])]
-  const secret = hiddenIn(walls.given, [...walls.hiddenFolders, ...walls.hiddenFiles])
+  const secret = hidePathsIn(walls.given, [...walls.hiddenFolders, ...walls.hiddenFiles])
   return [
     '(version 1)',
     '(deny default)',
@@ -195,7 +198,7 @@ export function seatbeltProfile(walls: SandboxPaths, network = false): string {
     ...(walls.hiddenFolders.length + walls.hiddenFiles.length > 0
       ? [`(deny file-read* file-write* ${subpaths([...walls.hiddenFolders, ...walls.hiddenFiles])})`]
       : []),
-    ...(foldersOnTheWay(walls).length > 0 ? [`(deny file-write-unlink ${literals(foldersOnTheWay(walls))})`] : []),
+    ...(listParents(walls).length > 0 ? [`(deny file-write-unlink ${literals(listParents(walls))})`] : []),
     ...(walls.given?.length ? [`(allow file-read* file-write* ${subpaths(walls.given)})`] : []),
     ...(secret.length > 0 ? [`(deny file-read* file-write* ${subpaths(secret)})`] : []),
     network ? '(allow network*)' : '(deny network*)',
@@ -269,16 +272,16 @@ async function sandboxError(processes: Processes, wrapped: WrappedCommand, cwd: 
     program.stderr.on('data', (chunk: Buffer) => {
       words = (words + chunk.toString('utf8')).slice(0, 500)
     })
-    const late = setTimeout(() => void program.stop(0), TRIAL_MS)
+    const timeoutTimer = setTimeout(() => void program.stop(0), TRIAL_MS)
     const { code } = await program.ended
-    clearTimeout(late)
+    clearTimeout(timeoutTimer)
     return code === 42 ? '' : words.trim() || `it exited with code ${code}`
   } catch (error) {
     return (error as Error).message
   }
 }
 
-export const noSandbox = (what: string, why: string): ToolError =>
+export const createNoSandboxError = (what: string, why: string): ToolError =>
   new ToolError(`${what} runs only in a sandbox, and ${why}.`, {
     code: 'E_SANDBOX_UNAVAILABLE',
     hint: 'The operator installs bubblewrap on Linux, sets "sandbox": false for a trusted program, or sets modules.shell.config.sandbox to "off".',

@@ -31,21 +31,21 @@ export async function waitForOutput(
 ): Promise<void> {
   const { stdout, stderr } = command
   const began = Date.now()
-  let ended = false
+  let hasEnded = false
   void command.ended.then(() => {
-    ended = true
+    hasEnded = true
   })
   let before = from
   let changedAt = began
   for (;;) {
     signal.throwIfAborted()
-    const now = outputPosition(command)
-    const isNew = now.stdout !== before.stdout || now.stderr !== before.stderr
+    const position = outputPosition(command)
+    const isNew = position.stdout !== before.stdout || position.stderr !== before.stderr
     if (isNew) {
-      before = now
+      before = position
       changedAt = Date.now()
     }
-    const hasNew = now.stdout > from.stdout || now.stderr > from.stderr
+    const hasNew = position.stdout > from.stdout || position.stderr > from.stderr
     if (until === undefined) {
       if (hasNew && Date.now() - changedAt >= QUIET_MS) return
     } else if (
@@ -53,7 +53,7 @@ export async function waitForOutput(
       [stdout.since(from.stdout), stderr.since(from.stderr)].some((text) => includesText(text, until))
     )
       return
-    if (ended || Date.now() - began >= waitMs) return
+    if (hasEnded || Date.now() - began >= waitMs) return
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
   }
 }

@@ -37,9 +37,9 @@ export const env: ToolDef<Settings, typeof Env> = {
   sideEffects: ['none'],
   examples: [{ input: { prefix: 'LC_' } }],
   run({ name, prefix = '' }, ctx) {
-    const { env: own, env_passthrough } = ctx.config
-    const all = { ...stateOf(ctx).processes.environment(env_passthrough), ...own }
-    const matching = Object.entries(all).filter(
+    const { env: configuredEnv, env_passthrough } = ctx.config
+    const allVariables = { ...stateOf(ctx).processes.environment(env_passthrough), ...configuredEnv }
+    const matching = Object.entries(allVariables).filter(
       ([key]) => (name === undefined || key === name) && key.startsWith(prefix),
     )
     return { variables: Object.fromEntries(matching.sort(([a], [b]) => (a < b ? -1 : 1))) }

@@ -8,22 +8,22 @@ const DENIED =
 
 /** Validates the model's headers; names become lower case. @throws ToolError E_VALIDATION with the allowed headers */
 export function checkHeaders(
-  given: Readonly<Record<string, string>>,
-  more: readonly string[] = [],
+  rawHeaders: Readonly<Record<string, string>>,
+  extraAllowed: readonly string[] = [],
 ): Record<string, string> {
-  const allowed = [...ALLOWED, ...more]
+  const allowed = [...ALLOWED, ...extraAllowed]
   const hint = `Allowed are ${allowed.join(', ')}; for logins use auth_profile.`
-  const refused = (message: string): ToolError => invalid(message, hint)
+  const createRefusal = (message: string): ToolError => invalid(message, hint)
   const headers: Record<string, string> = {}
-  for (const [written, value] of Object.entries(given)) {
-    const name = written.trim().toLowerCase()
-    const shown = JSON.stringify(written.slice(0, 60))
-    const bare = name.replaceAll(/[-_]/g, '')
-    if (DENIED.test(name) || bare.includes('apikey') || bare.includes('token'))
-      throw refused(`header ${shown} is not allowed`)
-    if (!allowed.some((one) => one.toLowerCase() === name))
-      throw refused(`header ${shown} is not allowed (allowlist enforced)`)
-    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) throw refused(`header ${shown} has invalid characters`)
+  for (const [writtenName, value] of Object.entries(rawHeaders)) {
+    const name = writtenName.trim().toLowerCase()
+    const shownName = JSON.stringify(writtenName.slice(0, 60))
+    const letters = name.replaceAll(/[-_]/g, '')
+    if (DENIED.test(name) || letters.includes('apikey') || letters.includes('token'))
+      throw createRefusal(`header ${shownName} is not allowed`)
+    if (!allowed.some((allowedName) => allowedName.toLowerCase() === name))
+      throw createRefusal(`header ${shownName} is not allowed (allowlist enforced)`)
+    if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(value)) throw createRefusal(`header ${shownName} has invalid characters`)
     headers[name] = value
   }
   return headers

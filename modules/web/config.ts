@@ -165,16 +165,18 @@ export const crawl4aiUrl = ({ fetch, env_crawl4ai_base_url: envValue }: Settings
 
 /** The order of engines, and unknown names. The built-in reader is always included. */
 export function readingOrder({ fetch, env_engine_order: envValue }: Settings) {
-  const given = envValue === UNSET ? fetch.engine_order : envValue
-  const names = (typeof given === 'string' ? given.split(',') : given).map((name) => name.trim()).filter(Boolean)
+  const configured = envValue === UNSET ? fetch.engine_order : envValue
+  const names = (typeof configured === 'string' ? configured.split(',') : configured)
+    .map((name) => name.trim())
+    .filter(Boolean)
   return inOrder([...names, 'mcp_fetch'], ['crawl4ai', 'mcp_fetch'])
 }
 
 export const searchOrder = ({ search }: Settings) => inOrder(search.order, ['brave', 'searxng', 'duckduckgo', 'mcp'])
 
-function inOrder<Name extends string>(given: readonly string[], knownNames: readonly Name[]) {
+function inOrder<Name extends string>(names: readonly string[], knownNames: readonly Name[]) {
   const isKnown = (name: string): name is Name => (knownNames as readonly string[]).includes(name)
-  return { order: [...new Set(given.filter(isKnown))], unknown: given.filter((name) => !isKnown(name)) }
+  return { order: [...new Set(names.filter(isKnown))], unknown: names.filter((name) => !isKnown(name)) }
 }
 
 /** Guarded access to the download folder. */

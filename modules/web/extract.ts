@@ -51,26 +51,26 @@ export const createExtract = (client: ClientPool, reader: Reader, robots: Robots
     const { pages } = client.clientsFor(config)
     const url = await checkTarget(given, pages)
     await robots.check(url, pages, config, signal)
-    const answer = await pages(url, { headers: { accept: 'text/html, */*;q=0.5' }, signal })
-    checkSize(answer.headers.get('content-length'), config.fetch.max_bytes)
-    const html = textOf(await bytesOf(answer), answer.headers.get('content-type') ?? '')
-    if (!answer.ok || html === undefined)
+    const response = await pages(url, { headers: { accept: 'text/html, */*;q=0.5' }, signal })
+    checkSize(response.headers.get('content-length'), config.fetch.max_bytes)
+    const html = textOf(await bytesOf(response), response.headers.get('content-type') ?? '')
+    if (!response.ok || html === undefined)
       throw new ToolError(
-        answer.ok ? 'The response is not text.' : `Failed to fetch the page: status ${answer.status}.`,
+        response.ok ? 'The response is not text.' : `Failed to fetch the page: status ${response.status}.`,
         { hint: 'Try another address.' },
       )
-    const about = { url: answer.url, mode }
+    const facts = { url: response.url, mode }
     if (mode === 'metadata') {
-      const job = { html, url: answer.url, each: 'html', fields: FACTS }
-      const [found = {}] = (await reader.select(job, { principal, signal })) ?? []
-      const metadata = Object.fromEntries(Object.entries(found).filter(([, value]) => value !== ''))
-      return { ...about, metadata }
+      const job = { html, url: response.url, each: 'html', fields: FACTS }
+      const [selected = {}] = (await reader.select(job, { principal, signal })) ?? []
+      const metadata = Object.fromEntries(Object.entries(selected).filter(([, value]) => value !== ''))
+      return { ...facts, metadata }
     }
-    const page = await readPage(html, answer.url)
-    const once = new Map(page.links.map((link) => [link.url, link] as const).reverse())
-    const links = page.links.filter((link) => once.get(link.url) === link)
-    if (mode === 'links') return { ...about, title: page.title, links }
+    const page = await readPage(html, response.url)
+    const linksByUrl = new Map(page.links.map((link) => [link.url, link] as const).reverse())
+    const links = page.links.filter((link) => linksByUrl.get(link.url) === link)
+    if (mode === 'links') return { ...facts, title: page.title, links }
     const { title, text } = page
-    return { ...about, title, text: text.slice(0, partEnd(text, 0, MAX_TEXT)), truncated: text.length > MAX_TEXT }
+    return { ...facts, title, text: text.slice(0, partEnd(text, 0, MAX_TEXT)), truncated: text.length > MAX_TEXT }
   },
 })

@@ -38,19 +38,19 @@ const KEPT_CHARACTERS = 16 * 1024 * 1024
 
 /** A cache of recent pages, so that the parts of a page read later fit together. */
 function createPageCache(now: () => number) {
-  const cache = new Map<string, { readonly page: Page & { engine: string }; readonly until: number }>()
+  const cache = new Map<string, { readonly page: Page & { engine: string }; readonly expiresAt: number }>()
   return {
     get(key: string) {
-      const found = cache.get(key)
-      return found && found.until > now() ? found.page : undefined
+      const entry = cache.get(key)
+      return entry && entry.expiresAt > now() ? entry.page : undefined
     },
     put(key: string, page: Page & { engine: string }): void {
       cache.delete(key)
-      cache.set(key, { page, until: now() + KEPT_MS })
+      cache.set(key, { page, expiresAt: now() + KEPT_MS })
       let size = 0
-      for (const [other, { page: one, until }] of [...cache].reverse()) {
-        size += one.text.length
-        if (until <= now() || size > KEPT_CHARACTERS) cache.delete(other)
+      for (const [other, { page: cachedPage, expiresAt }] of [...cache].reverse()) {
+        size += cachedPage.text.length
+        if (expiresAt <= now() || size > KEPT_CHARACTERS) cache.delete(other)
       }
     },
   }
@@ -66,7 +66,7 @@ export function createFetchUrl(
   const cache = createPageCache(now)
 
   /** Reads with the first available engine. */
-  async function read(url: string, raw: boolean, use: ReadContext, failed: (engine: string, why: string) => void) {
+  async function readPage(url: string, raw: boolean, use: ReadContext, failed: (engine: string, why: string) => void) {
     let last: unknown
     for (const name of readingOrder(use.settings).order) {
       const engine = ENGINES[name]
@@ -111,7 +111,7 @@ export function createFetchUrl(
       const use: ReadContext = { settings: config, clients, reader, health, signal, principal: caller.principal, call }
       const page =
         (start_index > 0 ? cache.get(key) : undefined) ??
-        (await read(url, raw, use, (engine, error) => log.warn('a page could not be read', { engine, error })))
+        (await readPage(url, raw, use, (engine, error) => log.warn('a page could not be read', { engine, error })))
       if (page.picture) {
         const mimetype = page.content_type.split(';')[0] ?? ''
         sendFile({ data: page.picture, filename: nameOf(page.url), mimetype })
@@ -130,19 +130,23 @@ export function createFetchUrl(
   }
 }
 
-function partOf({ text, url, content_type, engine, ...rest }: Page & { engine: string }, from: number, most: number) {
+function partOf(
+  { text, url, content_type, engine, ...rest }: Page & { engine: string },
+  from: number,
+  maxLength: number,
+) {
   const facts = Object.fromEntries(Object.entries(rest).filter(([, value]) => value))
-  const end = partEnd(text, from, most)
+  const end = partEnd(text, from, maxLength)
   const content = text.slice(from, end)
-  const found = { url, ...facts, content, content_type, start_index: from, total_length: text.length, engine }
-  if (text.trim() === '') return { ...found, note: 'The page has no text; scripts may create it.' }
-  if (from >= text.length) return { ...found, note: `End of the page (${text.length} characters).` }
-  if (end >= text.length) return found
-  const left = text.length - end
+  const part = { url, ...facts, content, content_type, start_index: from, total_length: text.length, engine }
+  if (text.trim() === '') return { ...part, note: 'The page has no text; scripts may create it.' }
+  if (from >= text.length) return { ...part, note: `End of the page (${text.length} characters).` }
+  if (end >= text.length) return part
+  const remaining = text.length - end
   return {
-    ...found,
+    ...part,
     next_start_index: end,
-    note: `${left} more characters. Continue with start_index ${end}.`,
+    note: `${remaining} more characters. Continue with start_index ${end}.`,
   }
 }
 
@@ -151,8 +155,8 @@ const nameOf = (url: string): string => new URL(url).pathname.split('/').pop()?.
 /** @throws PegboardError for a page that is too large or leads to a disallowed address */
 async function checkHead(url: string, { clients, signal, settings }: ReadContext): Promise<void> {
   try {
-    const answer = await clients.pages(url, { method: 'HEAD', signal, timeoutMs: HEAD_MS })
-    checkSize(answer.headers.get('content-length'), settings.fetch.max_bytes)
+    const response = await clients.pages(url, { method: 'HEAD', signal, timeoutMs: HEAD_MS })
+    checkSize(response.headers.get('content-length'), settings.fetch.max_bytes)
   } catch (error) {
     signal.throwIfAborted()
     // Many servers reject HEAD; the page may still exist.

@@ -29,8 +29,8 @@ function web(): ToolModule<unknown> {
       ['url', 'address', 'link', 'page', 'website', 'site', 'adresse', 'lien', 'enlace'],
       ['web', 'internet', 'online', 'en ligne'],
     ],
-    start({ config, log, changed: tell }) {
-      changed = tell
+    start({ config, log, changed: onChanged }) {
+      changed = onChanged
       const { access } = config as Settings
       if (access === 'none') return
       for (const [key, names] of [

@@ -18,7 +18,7 @@ export interface Article {
   readonly title: string
   readonly markdown: string
   /** True if the whole page is returned because no part stands out as its content. */
-  readonly whole: boolean
+  readonly isComplete: boolean
   readonly byline?: string
   readonly published?: string
   readonly site?: string
@@ -54,7 +54,7 @@ const MOST_MEMORY_MB = 384
 /** Parses pages one after the other in a worker thread that exists while it is used. Principals take turns. */
 export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
   let worker: Worker | undefined
-  let idle: NodeJS.Timeout | undefined
+  let idleTimer: NodeJS.Timeout | undefined
   const turns = createTurns(1)
 
   function start(): Worker {
@@ -72,35 +72,35 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
     return newWorker
   }
 
-  async function end(): Promise<void> {
-    const ended = worker
+  async function stopWorker(): Promise<void> {
+    const stoppedWorker = worker
     worker = undefined
-    clearTimeout(idle)
-    await ended?.terminate()
+    clearTimeout(idleTimer)
+    await stoppedWorker?.terminate()
   }
 
   async function work(job: ReaderJob): Promise<unknown> {
-    clearTimeout(idle)
+    clearTimeout(idleTimer)
     worker ??= start()
-    const busy = worker
-    busy.ref()
+    const currentWorker = worker
+    currentWorker.ref()
     const answer = await new Promise<unknown>((resolve) => {
-      const timer = setTimeout(() => done(undefined), mostMs)
-      const done = (given: { readonly result: unknown } | undefined): void => {
+      const timer = setTimeout(() => finish(undefined), mostMs)
+      const finish = (message: { readonly result: unknown } | undefined): void => {
         clearTimeout(timer)
-        busy.off('message', done).off('error', failed).off('exit', failed)
-        resolve(given?.result)
+        currentWorker.off('message', finish).off('error', failed).off('exit', failed)
+        resolve(message?.result)
       }
-      const failed = (): void => done(undefined)
-      busy.on('message', done).on('error', failed).on('exit', failed)
-      busy.postMessage(job)
+      const failed = (): void => finish(undefined)
+      currentWorker.on('message', finish).on('error', failed).on('exit', failed)
+      currentWorker.postMessage(job)
     })
     // The failed work may still be running.
-    if (answer === undefined) await end()
+    if (answer === undefined) await stopWorker()
     else {
-      busy.unref()
-      idle = setTimeout(() => void end(), idleMs)
-      idle.unref()
+      currentWorker.unref()
+      idleTimer = setTimeout(() => void stopWorker(), idleMs)
+      idleTimer.unref()
     }
     return answer
   }
@@ -117,6 +117,6 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
   return {
     read: async (html, url, asker) => (await inTurn({ kind: 'read', html, url }, asker)) as Article | undefined,
     select: async (job, asker) => (await inTurn({ kind: 'select', ...job }, asker)) as readonly Row[] | undefined,
-    close: end,
+    close: stopWorker,
   }
 }

@@ -14,7 +14,7 @@ interface Rules {
 
 const KEPT_MS = 60 * 60_000
 const MOST_KEPT = 500
-const MOST_BYTES = 500 * 1024
+const MAX_BYTES = 500 * 1024
 const TIMEOUT_MS = 10_000
 
 /**
@@ -22,13 +22,13 @@ const TIMEOUT_MS = 10_000
  * robots.txt allows everything.
  */
 export function createRobots(now: () => number = () => performance.now()): Robots {
-  const cache = new Map<string, { readonly until: number; readonly rules: Promise<string | undefined> }>()
+  const cache = new Map<string, { readonly expiresAt: number; readonly rules: Promise<string | undefined> }>()
 
-  async function ask(url: string, fetch: GuardedFetch, signal: AbortSignal): Promise<string | undefined> {
-    const answer = await fetch(url, { signal, timeoutMs: TIMEOUT_MS, maxBytes: MOST_BYTES, maxWireBytes: MOST_BYTES })
-    if (answer.ok) return await answer.text()
-    await answer.body?.cancel()
-    return answer.status === 401 || answer.status === 403 || answer.status >= 500 ? undefined : ''
+  async function fetchRules(url: string, fetch: GuardedFetch, signal: AbortSignal): Promise<string | undefined> {
+    const response = await fetch(url, { signal, timeoutMs: TIMEOUT_MS, maxBytes: MAX_BYTES, maxWireBytes: MAX_BYTES })
+    if (response.ok) return await response.text()
+    await response.body?.cancel()
+    return response.status === 401 || response.status === 403 || response.status >= 500 ? undefined : ''
   }
 
   return {
@@ -36,13 +36,13 @@ export function createRobots(now: () => number = () => performance.now()): Robot
       if (settings.fetch.robots === 'ignore') return
       const file = new URL('/robots.txt', url).href
       // Not bound to one caller: the result is shared and must not be cut short by one of them.
-      let found = cache.get(file)
-      if (!found || found.until <= now()) {
-        found = { until: now() + KEPT_MS, rules: ask(file, fetch, signal).catch(() => undefined) }
-        cache.set(file, found)
+      let entry = cache.get(file)
+      if (!entry || entry.expiresAt <= now()) {
+        entry = { expiresAt: now() + KEPT_MS, rules: fetchRules(file, fetch, signal).catch(() => undefined) }
+        cache.set(file, entry)
         for (const [other] of cache) if (cache.size > MOST_KEPT) cache.delete(other)
       }
-      const rules = await found.rules
+      const rules = await entry.rules
       if (signal.aborted) cache.delete(file)
       signal.throwIfAborted()
       const parse = parserIn(await import('robots-parser'))
@@ -61,5 +61,7 @@ export function createRobots(now: () => number = () => performance.now()): Robot
 type Parse = (url: string, rules: string) => Rules
 
 /** The package exports one function, which Node and bundlers wrap differently. */
-const parserIn = (found: unknown): Parse =>
-  typeof found === 'function' ? (found as Parse) : parserIn((found as { readonly default: unknown }).default)
+const parserIn = (loadedModule: unknown): Parse =>
+  typeof loadedModule === 'function'
+    ? (loadedModule as Parse)
+    : parserIn((loadedModule as { readonly default: unknown }).default)

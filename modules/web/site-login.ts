@@ -19,27 +19,27 @@ export function loginFor(
   id: string,
   url: URL,
   method: string,
-  given: Readonly<Record<string, string>>,
+  headers: Readonly<Record<string, string>>,
   { url_fetch: { secrets, auth_profiles } }: Settings,
 ): Login {
   const where = `${SETTING}.url_fetch`
-  const shown = JSON.stringify(id.slice(0, 100))
+  const shownId = JSON.stringify(id.slice(0, 100))
   if (!secrets.enabled)
     throw denied('auth_profile is not enabled (set secrets.enabled=true)', `See ${where}.secrets.enabled.`)
   if (!secrets.allow_profiles.includes(id))
-    throw denied(`auth_profile ${shown} is not allowed (fail-closed)`, `See ${where}.secrets.allow_profiles.`)
+    throw denied(`auth_profile ${shownId} is not allowed (fail-closed)`, `See ${where}.secrets.allow_profiles.`)
   const profile = Object.hasOwn(auth_profiles, id) ? auth_profiles[id] : undefined
-  if (!profile) throw notFound(`auth_profile not found: ${shown}`, `Set ${where}.auth_profiles.`)
-  checkLoginTarget(profile, shown, url, method)
-  const names = Object.keys(given).map((name) => name.trim().toLowerCase())
+  if (!profile) throw notFound(`auth_profile not found: ${shownId}`, `Set ${where}.auth_profiles.`)
+  checkLoginTarget(profile, shownId, url, method)
+  const names = Object.keys(headers).map((name) => name.trim().toLowerCase())
   if (names.length > 0 && profile.allow_headers.length === 0)
     throw invalid(
-      `headers are not allowed when using auth_profile ${shown}`,
+      `headers are not allowed when using auth_profile ${shownId}`,
       `Leave headers out; see ${where}.auth_profiles.${id}.allow_headers.`,
     )
   if (names.includes(profile.header.toLowerCase()))
     throw invalid(
-      `header ${JSON.stringify(profile.header)} must not be provided when using auth_profile ${shown}`,
+      `header ${JSON.stringify(profile.header)} must not be provided when using auth_profile ${shownId}`,
       'Leave it out.',
     )
   const { secret, format } = profile
@@ -50,11 +50,11 @@ export function loginFor(
 }
 
 /** @throws ToolError E_DENIED_BY_POLICY if the login is for other addresses or methods */
-function checkLoginTarget({ url_prefixes, methods }: AuthProfile, shown: string, url: URL, method: string): void {
-  const notFor = (what: string): ToolError =>
-    denied(`auth_profile ${shown} is not for ${what}`, `See ${SETTING}.url_fetch.auth_profiles.`)
-  if (!url_prefixes.some((prefix) => hasPrefix(url.href, prefix))) throw notFor('this address')
-  if (!(methods as readonly string[]).includes(method)) throw notFor(`the method ${method}`)
+function checkLoginTarget({ url_prefixes, methods }: AuthProfile, shownId: string, url: URL, method: string): void {
+  const createLoginError = (what: string): ToolError =>
+    denied(`auth_profile ${shownId} is not for ${what}`, `See ${SETTING}.url_fetch.auth_profiles.`)
+  if (!url_prefixes.some((prefix) => hasPrefix(url.href, prefix))) throw createLoginError('this address')
+  if (!(methods as readonly string[]).includes(method)) throw createLoginError(`the method ${method}`)
 }
 
 /** Removes a secret in all its spellings from a text. */

@@ -8,25 +8,35 @@ type Reason = 'INVALID_FORMAT' | 'INVALID_PROTOCOL' | 'DNS_RESOLUTION_FAILED' | 
  * @returns the address
  * @throws ToolError E_VALIDATION, E_DNS, E_SSRF_BLOCKED, with fixed reasons
  */
-export async function checkTarget(given: string, fetch: GuardedFetch): Promise<string> {
-  const url = URL.canParse(given.trim()) ? new URL(given.trim()) : undefined
+export async function checkTarget(address: string, fetch: GuardedFetch): Promise<string> {
+  const url = URL.canParse(address.trim()) ? new URL(address.trim()) : undefined
   if (!url)
-    throw refused('E_VALIDATION', 'INVALID_FORMAT', 'URL is not a whole address.', 'Give one with https:// or http://.')
+    throw createRefusal(
+      'E_VALIDATION',
+      'INVALID_FORMAT',
+      'URL is not a whole address.',
+      'Give one with https:// or http://.',
+    )
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
-    throw refused('E_VALIDATION', 'INVALID_PROTOCOL', 'URL must use HTTP or HTTPS protocol.', 'Use http or https.')
+    throw createRefusal(
+      'E_VALIDATION',
+      'INVALID_PROTOCOL',
+      'URL must use HTTP or HTTPS protocol.',
+      'Use http or https.',
+    )
   try {
     await fetch.check(url)
   } catch (error) {
     if (!isPegboardError(error)) throw error
     if (error.code === 'E_SSRF_BLOCKED')
-      throw refused('E_SSRF_BLOCKED', 'PRIVATE_NETWORK_BLOCKED', error.message, error.hint)
-    if (error.code === 'E_DNS') throw refused('E_DNS', 'DNS_RESOLUTION_FAILED', error.message, error.hint)
+      throw createRefusal('E_SSRF_BLOCKED', 'PRIVATE_NETWORK_BLOCKED', error.message, error.hint)
+    if (error.code === 'E_DNS') throw createRefusal('E_DNS', 'DNS_RESOLUTION_FAILED', error.message, error.hint)
     throw error
   }
   return url.href
 }
 
-const refused = (
+const createRefusal = (
   code: 'E_VALIDATION' | 'E_DNS' | 'E_SSRF_BLOCKED',
   reason: Reason,
   message: string,

@@ -99,19 +99,19 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
       maxWireBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
     }
     progress(0, undefined, `asking ${url.host}`)
-    const answer = await client.clientsFor(config).requests(href, init).catch(refusedByGuard)
+    const response = await client.clientsFor(config).requests(href, init).catch(refusedByGuard)
     const facts = {
-      url: shownUrl(answer.url, login),
+      url: shownUrl(response.url, login),
       method: input.method,
-      status: answer.status,
-      content_type: answer.headers.get('content-type') ?? '',
+      status: response.status,
+      content_type: response.headers.get('content-type') ?? '',
     }
     if (saved) {
-      if (!answer.ok) {
-        await answer.body?.cancel()
+      if (!response.ok) {
+        await response.body?.cancel()
         throw nonSuccess({ ...facts, bytes: 0, path: input.download_path, saved: false })
       }
-      const bytes = await saved.write(answer, maxBytes, login?.spellings ?? [])
+      const bytes = await saved.write(response, maxBytes, login?.spellings ?? [])
       const { path, file } = saved
       sendFile({
         data: '',
@@ -121,10 +121,10 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
       })
       return { ...facts, bytes, path: `${ALIAS}/${path}`, abs_path: file, saved: true, note: `saved to ${ALIAS}` }
     }
-    const { bytes, truncated } = await readPart(answer, maxBytes)
-    const result = { ...facts, truncated, bytes: bytes.length, ...(await contentOf(bytes, answer, login)) }
-    const location = answer.headers.get('location')
-    if (!answer.ok) throw nonSuccess(location === null ? result : { ...result, location: shownUrl(location, login) })
+    const { bytes, truncated } = await readPart(response, maxBytes)
+    const result = { ...facts, truncated, bytes: bytes.length, ...(await contentOf(bytes, response, login)) }
+    const location = response.headers.get('location')
+    if (!response.ok) throw nonSuccess(location === null ? result : { ...result, location: shownUrl(location, login) })
     return result
   },
 })
@@ -143,9 +143,9 @@ interface ResponseData {
 }
 function nonSuccess(data: ResponseData): ToolError {
   const text = (data.body ?? data.body_text ?? '').replaceAll(/\s+/g, ' ').trim().slice(0, 1_000)
-  const to = data.location === undefined ? '' : `It redirects to ${data.location}. `
+  const redirect = data.location === undefined ? '' : `It redirects to ${data.location}. `
   return new ToolError(`non-2xx status: ${data.status}`, {
-    hint: `${to}${text === '' ? 'It says nothing else.' : `It says: ${text}`}`,
+    hint: `${redirect}${text === '' ? 'It says nothing else.' : `It says: ${text}`}`,
     data,
   })
 }
@@ -180,37 +180,37 @@ function pathIn(value: unknown, depth = 0): string | undefined {
   if (typeof value === 'string') return /^file_(?:cache|state)_dir\/\S{1,300}$/.test(value) ? value : undefined
   if (typeof value !== 'object' || value === null || depth > 20) return undefined
   for (const inner of Object.values(value)) {
-    const found = pathIn(inner, depth + 1)
-    if (found !== undefined) return found
+    const path = pathIn(inner, depth + 1)
+    if (path !== undefined) return path
   }
   return undefined
 }
 
 /** The wanted part of a response. */
 async function readPart(
-  answer: Response,
-  most: number,
+  response: Response,
+  maxBytes: number,
 ): Promise<{ readonly bytes: Buffer; readonly truncated: boolean }> {
   const pieces: Uint8Array[] = []
   let size = 0
-  for await (const piece of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+  for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
     pieces.push(piece)
     size += piece.length
-    if (size > most) break
+    if (size > maxBytes) break
   }
-  return { bytes: Buffer.concat(pieces).subarray(0, most), truncated: size > most }
+  return { bytes: Buffer.concat(pieces).subarray(0, maxBytes), truncated: size > maxBytes }
 }
 
 /** The content shown to a model, with apparent secrets removed. */
-async function contentOf(bytes: Buffer, answer: Response, login: Login | undefined) {
+async function contentOf(bytes: Buffer, response: Response, login: Login | undefined) {
   const hide = (text: string): string => redact(removeSecrets(text, login?.spellings ?? []))
-  const type = answer.headers.get('content-type') ?? ''
+  const type = response.headers.get('content-type') ?? ''
   const text = textOf(bytes, type)
   if (text === undefined)
     return { binary: true as const, note: 'The response is not text; save it with download_path.' }
   const isPage = /html/i.test(type) || (type === '' && /^\s*<(?:!doctype|html)/i.test(text.slice(0, 500)))
   if (!isPage) return { body: hide(text) }
-  const page = await readPage(text, answer.url)
+  const page = await readPage(text, response.url)
   if (page.text === '') return { body: hide(text) }
   const links = page.links
     .slice(0, MAX_LINKS)
@@ -235,25 +235,25 @@ async function placeOf(given: string, settings: Settings) {
     path: path.split(sep).join('/'),
     file: join(base, path),
     /** Writes all or nothing. @returns the bytes */
-    async write(answer: Response, most: number, secrets: readonly string[]): Promise<number> {
+    async write(response: Response, maxBytes: number, secrets: readonly string[]): Promise<number> {
       let size = 0
       async function* counted(): AsyncGenerator<Uint8Array> {
         const keys = secrets.map((secret) => Buffer.from(secret))
         const longest = Math.max(1, ...keys.map((key) => key.length))
         let tail = Buffer.alloc(0)
-        for await (const piece of (answer.body ?? []) as AsyncIterable<Uint8Array>) {
+        for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
           size += piece.length
-          if (size > most)
+          if (size > maxBytes)
             throw tooLarge(
-              `download truncated (max_bytes=${most}); nothing was saved. Pass a larger max_bytes, or raise ${SETTING}.url_fetch.max_bytes_download`,
+              `download truncated (max_bytes=${maxBytes}); nothing was saved. Pass a larger max_bytes, or raise ${SETTING}.url_fetch.max_bytes_download`,
               'Ask for a part with the header Range.',
             )
-          const seen = Buffer.concat([tail, piece])
-          if (keys.some((key) => seen.includes(key)))
+          const window = Buffer.concat([tail, piece])
+          if (keys.some((key) => window.includes(key)))
             throw new ToolError('The response contains the login; nothing was saved.', {
               code: 'E_SECRET_BLOCKED',
             })
-          tail = seen.subarray(Math.max(0, seen.length - longest + 1))
+          tail = window.subarray(Math.max(0, window.length - longest + 1))
           yield piece
         }
       }

@@ -23,13 +23,15 @@ export function createClientPool(): ClientPool {
   return {
     clientsFor(settings) {
       const key = JSON.stringify(settings)
-      const found = clientsByKey.get(key) ?? createClients(settings)
-      clientsByKey.set(key, found)
-      return found
+      const clients = clientsByKey.get(key) ?? createClients(settings)
+      clientsByKey.set(key, clients)
+      return clients
     },
     async close() {
       await Promise.all(
-        [...clientsByKey.values()].flatMap((way) => Object.values(way)).map((one: GuardedFetch) => one.close()),
+        [...clientsByKey.values()]
+          .flatMap((clients) => Object.values(clients))
+          .map((client: GuardedFetch) => client.close()),
       )
       clientsByKey.clear()
     },

@@ -21,8 +21,8 @@ export const brave: SearchEngine = {
     url.searchParams.set('count', String(count))
     url.searchParams.set('safesearch', category === 'image' ? STRICTER[safesearch] : safesearch)
     if (language !== '') url.searchParams.set('search_lang', language)
-    const found = await requestJson('brave', url, use, { 'x-subscription-token': brave_api_key })
-    const rows = category === 'text' ? recordOf(found['web'])['results'] : found['results']
+    const response = await requestJson('brave', url, use, { 'x-subscription-token': brave_api_key })
+    const rows = category === 'text' ? recordOf(response['web'])['results'] : response['results']
     return listOf(rows).flatMap((row) => rowOf(recordOf(row)))
   },
 }

@@ -18,21 +18,21 @@ export const crawl4ai: ReadingEngine = {
     // It cannot return raw pages; after a failure it is tried again later.
     if (base === '' || raw || !health.isUp(base)) return false
     return await health.probe(base, settings.health_seconds * 1000, async () => {
-      const answer = await clients.engines(`${base}/health`, {
+      const response = await clients.engines(`${base}/health`, {
         headers: headersOf(settings),
         signal,
         redirect: 'error',
         timeoutMs: PROBE_MS,
       })
-      await answer.body?.cancel()
-      return answer.ok
+      await response.body?.cancel()
+      return response.ok
     })
   },
   async read(url, _raw, use) {
     const { settings, clients, signal, health } = use
     const base = crawl4aiUrl(settings)
     try {
-      const answer = await clients.engines(`${base}/md`, {
+      const response = await clients.engines(`${base}/md`, {
         method: 'POST',
         headers: { ...headersOf(settings), 'content-type': 'application/json' },
         body: JSON.stringify({ url, f: settings.fetch.crawl4ai_filter, q: null, c: '0' }),
@@ -40,9 +40,9 @@ export const crawl4ai: ReadingEngine = {
         redirect: 'error',
         timeoutMs: settings.fetch.timeout * 1000,
       })
-      const found = recordOf(parseJsonText((await bytesOf(answer)).toString('utf8'))?.value)
-      const text = stringOf(found['markdown'])
-      if (!answer.ok || found['success'] !== true || text.trim() === '') throw failed(answer.status)
+      const content = recordOf(parseJsonText((await bytesOf(response)).toString('utf8'))?.value)
+      const text = stringOf(content['markdown'])
+      if (!response.ok || content['success'] !== true || text.trim() === '') throw failed(response.status)
       const title = /^#\s+(.{1,300})$/m.exec(text)?.[1]
       return { url, text, content_type: 'text/markdown', ...(title === undefined ? {} : { title }) }
     } catch (error) {

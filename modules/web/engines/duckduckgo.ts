@@ -36,10 +36,10 @@ export const duckduckgo: SearchEngine = {
 }
 
 /** Links lead through a redirect page with the address in `uddg`; advertisements are dropped. */
-function targetOf(href: string, from: URL): string {
-  if (!URL.canParse(href, from.href)) return ''
-  const url = new URL(href, from)
+function targetOf(href: string, base: URL): string {
+  if (!URL.canParse(href, base.href)) return ''
+  const url = new URL(href, base)
   const inner = url.searchParams.get('uddg')
   if (url.pathname.endsWith('/y.js')) return ''
-  return inner ?? (url.origin === from.origin ? '' : url.href)
+  return inner ?? (url.origin === base.origin ? '' : url.href)
 }

@@ -56,32 +56,32 @@ const MAX_SNIPPET = 1_000
 const UNSEEN = /\p{Cc}|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\u{e0000}|[\u{e0001}-\u{e007f}]/gu
 
 /** Text of others on one line, without markup, shortened. */
-const toPlainText = (text: unknown, most = MAX_SNIPPET): string => {
+const toPlainText = (text: unknown, maxLength = MAX_SNIPPET): string => {
   const line = oneLine(
     stringOf(text)
-      .slice(0, 8 * most)
+      .slice(0, 8 * maxLength)
       .replaceAll(/<\/?[a-z][^<>]{0,500}>/gi, ''),
   ).replaceAll(UNSEEN, '')
-  return line.length > most ? `${line.slice(0, most)}…` : line
+  return line.length > maxLength ? `${line.slice(0, maxLength)}…` : line
 }
 
 const addressOf = (value: unknown): string | undefined => {
-  const given = stringOf(value)
-  return /^https?:\/\//i.test(given) && given.length <= 4_096 && URL.canParse(given) ? given : undefined
+  const address = stringOf(value)
+  return /^https?:\/\//i.test(address) && address.length <= 4_096 && URL.canParse(address) ? address : undefined
 }
 
 /** A search result without missing fields; undefined if it has no page or image address. */
-export function resultOf(found: Partial<Record<keyof Result, unknown>>): readonly Result[] {
-  const url = addressOf(found.url) ?? addressOf(found.image_url)
+export function resultOf(fields: Partial<Record<keyof Result, unknown>>): readonly Result[] {
+  const url = addressOf(fields.url) ?? addressOf(fields.image_url)
   if (url === undefined) return []
-  const [image_url, thumbnail_url] = [addressOf(found.image_url), addressOf(found.thumbnail_url)]
+  const [image_url, thumbnail_url] = [addressOf(fields.image_url), addressOf(fields.thumbnail_url)]
   const texts = (['snippet', 'published', 'source', 'duration'] as const).flatMap((key) => {
-    const text = toPlainText(found[key], key === 'snippet' ? MAX_SNIPPET : 100)
+    const text = toPlainText(fields[key], key === 'snippet' ? MAX_SNIPPET : 100)
     return text === '' ? [] : [[key, text] as const]
   })
   return [
     {
-      title: toPlainText(found.title, MAX_TITLE) || url,
+      title: toPlainText(fields.title, MAX_TITLE) || url,
       url,
       ...Object.fromEntries(texts),
       ...(image_url === undefined ? {} : { image_url }),
@@ -97,15 +97,15 @@ export async function requestEngine(
   { fetch, settings, signal }: SearchContext,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly status: number; readonly bytes: Buffer; readonly type: string }> {
-  const answer = await fetch(url, {
+  const response = await fetch(url, {
     headers: { accept: 'application/json', ...headers },
     signal,
     redirect: 'error',
     timeoutMs: settings.search.timeout * 1000,
   })
-  const bytes = await bytesOf(answer)
-  if (!answer.ok) throw refusedBy(name, answer)
-  return { status: answer.status, bytes, type: answer.headers.get('content-type') ?? '' }
+  const bytes = await bytesOf(response)
+  if (!response.ok) throw refusedBy(name, response)
+  return { status: response.status, bytes, type: response.headers.get('content-type') ?? '' }
 }
 
 /** The same as JSON. */
@@ -121,10 +121,10 @@ export async function requestJson(
   return recordOf(json.value)
 }
 
-function refusedBy(name: string, answer: Response): ToolError {
-  const message = `web_search non-2xx status=${answer.status} (${name})`
-  if (answer.status !== 429) return unavailable(message, hintFor(name, answer.status))
-  const after = Number(answer.headers.get('retry-after') ?? answer.headers.get('x-ratelimit-reset')?.split(',')[0])
+function refusedBy(name: string, response: Response): ToolError {
+  const message = `web_search non-2xx status=${response.status} (${name})`
+  if (response.status !== 429) return unavailable(message, hintFor(name, response.status))
+  const after = Number(response.headers.get('retry-after') ?? response.headers.get('x-ratelimit-reset')?.split(',')[0])
   const retryAfterMs = Number.isFinite(after) && after > 0 ? Math.min(after, 86_400) * 1000 : 60_000
   return new ToolError(message, {
     code: 'E_RATE_LIMITED',

@@ -25,8 +25,9 @@ export async function textOfTool(
   id: string,
   input: unknown,
 ): Promise<{ readonly text: string; readonly texts: readonly string[]; readonly structured: unknown }> {
-  const answer = recordOf(await call(id, input))
-  const result = answer['kind'] === 'mcp' ? recordOf(answer['result']) : { structuredContent: answer['value'] }
+  const toolResult = recordOf(await call(id, input))
+  const result =
+    toolResult['kind'] === 'mcp' ? recordOf(toolResult['result']) : { structuredContent: toolResult['value'] }
   const { structuredContent: structured, isError } = result as { structuredContent?: unknown; isError?: unknown }
   const texts = listOf((result as { content?: unknown }).content).map((block) => stringOf(recordOf(block)['text']))
   const text = texts.filter(Boolean).join('\n') || (typeof structured === 'string' ? structured : '')
@@ -39,7 +40,7 @@ const SNIPPET_KEYS = ['snippet', 'description', 'content', 'text', 'summary']
 
 /** Servers return JSON, in one text or one per result, or blocks of `Title: … URL: …`. */
 function resultsIn({ text, texts, structured }: Awaited<ReturnType<typeof textOfTool>>): readonly Result[] {
-  const values = texts.map((one) => parseJsonText(one)?.value)
+  const values = texts.map((text) => parseJsonText(text)?.value)
   const each = values.every((value) => typeof value === 'object' && value !== null) ? rowsIn(values) : undefined
   const rows = rowsIn(structured) ?? (values.length === 1 ? rowsIn(values[0]) : undefined) ?? each
   if (rows) return rows.flatMap((row) => resultOf(resultFields(row)))
@@ -57,7 +58,7 @@ function resultsIn({ text, texts, structured }: Awaited<ReturnType<typeof textOf
           .trim()
           .split('\n')
           .slice(1)
-          .filter((one) => !/https?:\/\//.test(one))
+          .filter((line) => !/https?:\/\//.test(line))
           .join(' '),
     })
   })
@@ -71,8 +72,8 @@ function rowsIn(value: unknown, depth = 0): readonly Readonly<Record<string, unk
     return rows.length > 0 ? rows : undefined
   }
   for (const inner of Object.values(value)) {
-    const found = rowsIn(inner, depth + 1)
-    if (found) return found
+    const rows = rowsIn(inner, depth + 1)
+    if (rows) return rows
   }
   return undefined
 }

@@ -23,34 +23,36 @@ async function readItself(
   raw: boolean,
   { clients, signal, principal, settings, reader }: ReadContext,
 ): Promise<Page> {
-  const answer = await clients.pages(url, { headers: { accept: ACCEPT }, signal })
-  const type = answer.headers.get('content-type') ?? ''
+  const response = await clients.pages(url, { headers: { accept: ACCEPT }, signal })
+  const type = response.headers.get('content-type') ?? ''
   // Checked before reading the body.
-  checkSize(answer.headers.get('content-length'), settings.fetch.max_bytes)
-  const bytes = await bytesOf(answer)
-  const found = textOf(bytes, type)
-  const isPage = /html|xhtml/i.test(type) || (type === '' && /^\s*<(?:!doctype|html)/i.test(found?.slice(0, 500) ?? ''))
-  if (!answer.ok) {
-    const excerpt = found === undefined ? '' : (isPage ? (await readPage(found, answer.url)).text : found).slice(0, 500)
-    throw new ToolError(`Failed to fetch the page: status ${answer.status}.`, {
+  checkSize(response.headers.get('content-length'), settings.fetch.max_bytes)
+  const bytes = await bytesOf(response)
+  const pageText = textOf(bytes, type)
+  const isPage =
+    /html|xhtml/i.test(type) || (type === '' && /^\s*<(?:!doctype|html)/i.test(pageText?.slice(0, 500) ?? ''))
+  if (!response.ok) {
+    const excerpt =
+      pageText === undefined ? '' : (isPage ? (await readPage(pageText, response.url)).text : pageText).slice(0, 500)
+    throw new ToolError(`Failed to fetch the page: status ${response.status}.`, {
       hint: excerpt === '' ? 'Try another address.' : `The page says: ${oneLine(excerpt)}`,
-      data: { status: answer.status, url: answer.url },
+      data: { status: response.status, url: response.url },
     })
   }
-  const common = { url: answer.url, content_type: type }
+  const common = { url: response.url, content_type: type }
   if (PICTURE.test(type)) return { ...common, text: '', picture: bytes }
-  if (found === undefined)
+  if (pageText === undefined)
     throw new ToolError(`The response is not text (${type || 'unknown type'}).`, {
       hint: 'Save it with url_fetch and download_path, if available.',
     })
-  if (raw || !isPage) return { ...common, text: found }
-  const article = await reader.read(found, answer.url, { principal, signal })
+  if (raw || !isPage) return { ...common, text: pageText }
+  const article = await reader.read(pageText, response.url, { principal, signal })
   if (article) {
     const { title, markdown, byline, published } = article
     return { ...common, text: markdown, title, byline, published }
   }
   // A page that cannot be parsed in time, or was built to prevent it.
-  const { title, text } = await readPage(found, answer.url)
+  const { title, text } = await readPage(pageText, response.url)
   return { ...common, text, title }
 }
 
@@ -62,7 +64,7 @@ async function readBy(tool: string, url: string, raw: boolean, { call, settings 
 }
 
 /** @throws ToolError E_TOO_LARGE if the declared size is too large */
-export function checkSize(length: string | null, most: number): void {
-  if (length === null || !(Number(length) > most)) return
-  throw tooLarge(`The page has ${length} bytes; the limit is ${most}.`, `See ${SETTING}.fetch.max_bytes.`)
+export function checkSize(length: string | null, maxBytes: number): void {
+  if (length === null || !(Number(length) > maxBytes)) return
+  throw tooLarge(`The page has ${length} bytes; the limit is ${maxBytes}.`, `See ${SETTING}.fetch.max_bytes.`)
 }

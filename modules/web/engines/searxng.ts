@@ -26,9 +26,9 @@ export const searxng: SearchEngine = {
     url.searchParams.set('categories', NAMES[category])
     url.searchParams.set('safesearch', SAFE[safesearch])
     if (language !== '') url.searchParams.set('language', language)
-    const found = await requestJson('searxng', url, use)
-    return listOf(found['results']).flatMap((given) => {
-      const row = recordOf(given)
+    const response = await requestJson('searxng', url, use)
+    return listOf(response['results']).flatMap((result) => {
+      const row = recordOf(result)
       return resultOf({
         title: row['title'],
         url: row['url'],
@@ -43,4 +43,4 @@ export const searxng: SearchEngine = {
   },
 }
 
-const withScheme = (given: unknown): string => stringOf(given).replace(/^\/\//, 'https://')
+const withScheme = (address: unknown): string => stringOf(address).replace(/^\/\//, 'https://')
