@@ -31,7 +31,8 @@ export const blockOf = (
   return (
     blocks.find(({ user_id }) => id !== '' && user_id === id) ??
     blocks.find(
-      ({ user_id, user_name }) => foldedName !== '' && [user_name, user_id].some((one) => sameName(one) === foldedName),
+      ({ user_id, user_name }) =>
+        foldedName !== '' && [user_name, user_id].some((userName) => sameName(userName) === foldedName),
     )
   )
 }

@@ -34,7 +34,7 @@ export interface Section {
   /** The lines of its YAML block, without the fences. */
   readonly lines: readonly [from: number, to: number]
   /** The lines of the whole section. */
-  readonly whole: readonly [from: number, to: number]
+  readonly lineRange: readonly [from: number, to: number]
 }
 
 export interface ContactFile {
@@ -49,13 +49,13 @@ export async function parseContacts(text: string, status: Status): Promise<Conta
   const lines = text.split(/\r?\n/)
   const sections: Section[] = []
   const problems: string[] = []
-  for (const { name, block, whole } of blocksOf(lines)) {
+  for (const { name, block, lineRange } of blocksOf(lines)) {
     if (!block) continue
     const fields = await fieldsOf(lines.slice(...block).join('\n'))
     const contact_id = string(fields?.['contact_id'])
     if (!fields) problems.push(`${FILES[status]}: the block of "${name}" is not YAML`)
     else if (contact_id === '') problems.push(`${FILES[status]}: "${name}" has no contact_id`)
-    else sections.push({ contact: contactOf(name, status, contact_id, fields), lines: block, whole })
+    else sections.push({ contact: contactOf(name, status, contact_id, fields), lines: block, lineRange })
   }
   return { lines, sections, problems }
 }
@@ -63,17 +63,17 @@ export async function parseContacts(text: string, status: Status): Promise<Conta
 interface Block {
   readonly name: string
   readonly block?: readonly [number, number]
-  readonly whole: readonly [number, number]
+  readonly lineRange: readonly [number, number]
 }
 
 function blocksOf(lines: readonly string[]): readonly Block[] {
-  const found: Array<{ name: string; start: number; block?: readonly [number, number] }> = []
+  const blocks: Array<{ name: string; start: number; block?: readonly [number, number] }> = []
   let inComment = false
   let fence: { readonly start: number; readonly yaml: boolean } | undefined
   for (const [index, line] of lines.entries()) {
     if (fence) {
       if (!/^```\s*$/.test(line)) continue
-      const last = found.at(-1)
+      const last = blocks.at(-1)
       if (fence.yaml && last && !last.block) last.block = [fence.start + 1, index]
       fence = undefined
       continue
@@ -81,24 +81,24 @@ function blocksOf(lines: readonly string[]): readonly Block[] {
     const visible = inComment ? '' : line
     inComment = staysInComment(line, inComment)
     const heading = /^##\s+(.+?)\s*$/.exec(visible)
-    if (heading) found.push({ name: heading[1] as string, start: index })
+    if (heading) blocks.push({ name: heading[1] as string, start: index })
     else if (/^```/.test(visible)) fence = { start: index, yaml: /^```ya?ml\s*$/i.test(visible) }
   }
-  return found.map((one, index) => ({
-    name: one.name,
-    whole: [one.start, found[index + 1]?.start ?? lines.length],
-    ...(one.block === undefined ? {} : { block: one.block }),
+  return blocks.map((block, index) => ({
+    name: block.name,
+    lineRange: [block.start, blocks[index + 1]?.start ?? lines.length],
+    ...(block.block === undefined ? {} : { block: block.block }),
   }))
 }
 
 /** True if an HTML comment is open at the end of a line. */
 export function staysInComment(line: string, inComment: boolean): boolean {
-  let open = inComment
-  for (let at = 0; ; ) {
-    const next = line.indexOf(open ? '-->' : '<!--', at)
-    if (next < 0) return open
-    at = next + (open ? 3 : 4)
-    open = !open
+  let isOpen = inComment
+  for (let index = 0; ; ) {
+    const nextMark = line.indexOf(isOpen ? '-->' : '<!--', index)
+    if (nextMark < 0) return isOpen
+    index = nextMark + (isOpen ? 3 : 4)
+    isOpen = !isOpen
   }
 }
 
@@ -121,7 +121,7 @@ async function fieldsOf(yaml: string): Promise<Readonly<Record<string, unknown>>
 const string = (value: unknown): string =>
   typeof value === 'string' && value !== 'null' && value !== '~' ? value.trim() : ''
 const strings = (value: unknown): readonly string[] =>
-  (Array.isArray(value) ? value : [value]).map(string).filter((one) => one !== '')
+  (Array.isArray(value) ? value : [value]).map(string).filter((text) => text !== '')
 
 function contactOf(
   name: string,

@@ -4,14 +4,14 @@ import { createPaths, type Paths, ToolError, z } from 'pegboard'
 import { checkWritable } from './_writable.ts'
 
 /** A setting that Pegboard fills in; users do not set it. */
-export const own = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
+export const filledByPegboard = (name: string) => z.string().default(`{{${name}}}`).describe('Filled in by Pegboard.')
 
 /** The folders of a module, and Pegboard's own folders, which it must not touch. */
 export const ownFolders = {
-  workspace: own('workspace'),
-  state_dir: own('state_dir'),
-  modules_dir: own('modules_dir'),
-  config_file: own('config_file'),
+  workspace: filledByPegboard('workspace'),
+  state_dir: filledByPegboard('state_dir'),
+  modules_dir: filledByPegboard('modules_dir'),
+  config_file: filledByPegboard('config_file'),
 }
 
 /** Settings for the folders that modules share. */
@@ -20,8 +20,10 @@ export const stateFolder = z.string().min(1).default('{{state_dir}}/files')
 
 /** True if a path is the folder or below it; both absolute. */
 export const isInside = (path: string, folder: string): boolean => {
-  const way = relative(folder, path)
-  return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way))
+  const relativePath = relative(folder, path)
+  return (
+    relativePath === '' || (relativePath !== '..' && !relativePath.startsWith(`..${sep}`) && !isAbsolute(relativePath))
+  )
 }
 
 /** Names that paths may begin with, for folders beside the workspace. */

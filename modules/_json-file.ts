@@ -38,8 +38,8 @@ const { O_RDONLY, O_NONBLOCK = 0 } = constants
 async function textOf(path: string, maxBytes: number): Promise<string> {
   const handle = await open(path, O_RDONLY | O_NONBLOCK)
   try {
-    const found = await handle.stat()
-    if (!found.isFile() || found.size > maxBytes) throw new Error('no such file')
+    const fileStat = await handle.stat()
+    if (!fileStat.isFile() || fileStat.size > maxBytes) throw new Error('no such file')
     return await handle.readFile('utf8')
   } finally {
     await handle.close()

@@ -11,9 +11,9 @@ export function missingLlm(tool: string, { llm }: Services, needsModel = false):
 
 /** The language model of a call. @throws ToolError E_TOOL_HIDDEN, for calls that bypassed the availability check */
 export function llmOf(tool: string, services: Services, needsModel = false): Llm {
-  const missing = missingLlm(tool, services, needsModel)
-  if (services.llm === null || missing !== undefined)
-    throw new ToolError(missing ?? `${tool} unavailable`, {
+  const missingReason = missingLlm(tool, services, needsModel)
+  if (services.llm === null || missingReason !== undefined)
+    throw new ToolError(missingReason ?? `${tool} unavailable`, {
       code: 'E_TOOL_HIDDEN',
       hint: 'The operator sets services.llm.',
     })

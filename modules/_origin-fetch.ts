@@ -6,7 +6,7 @@ import { createFetch, type GuardedFetch, ToolError } from 'pegboard'
  */
 export function createOriginFetch(
   baseUrl: string,
-  how: {
+  options: {
     readonly setting: string
     readonly timeoutMs: number
     readonly userAgent?: string
@@ -14,20 +14,20 @@ export function createOriginFetch(
   },
 ): GuardedFetch {
   const { origin } = new URL(baseUrl)
-  const { maxBytes } = how
+  const { maxBytes } = options
   return createFetch({
     allowPrivate: true,
-    setting: how.setting,
+    setting: options.setting,
     check(url) {
       if (url.origin !== origin)
         throw new ToolError(`The server redirects this request to ${url.host}.`, {
           code: 'E_SSRF_BLOCKED',
-          hint: `Requests go only to the server in ${how.setting}.`,
+          hint: `Requests go only to the server in ${options.setting}.`,
         })
     },
     maxRedirects: 0,
-    timeoutMs: how.timeoutMs,
-    ...(how.userAgent === undefined ? {} : { userAgent: how.userAgent }),
+    timeoutMs: options.timeoutMs,
+    ...(options.userAgent === undefined ? {} : { userAgent: options.userAgent }),
     ...(maxBytes === undefined ? {} : { maxBytes, maxWireBytes: maxBytes }),
   })
 }

@@ -54,11 +54,11 @@ const ENTITY = 9
 
 /** Returns a function that yields to other work from time to time. */
 function createPauses(): Pauses {
-  let since = performance.now()
+  let startedAt = performance.now()
   return () => {
-    if (performance.now() - since < SLICE_MS) return undefined
+    if (performance.now() - startedAt < SLICE_MS) return undefined
     return nextTurn().then(() => {
-      since = performance.now()
+      startedAt = performance.now()
     })
   }
 }
@@ -77,26 +77,26 @@ export async function readPage(html: string, base: string): Promise<Page> {
   while (at < html.length) {
     const pause = pauses()
     if (pause) await pause
-    const open = html.indexOf('<', at)
-    text += html.slice(at, open === -1 ? html.length : open)
-    if (open === -1) break
-    if (html.startsWith('<!--', open)) {
-      const end = html.indexOf('-->', open + 4)
+    const tagStart = html.indexOf('<', at)
+    text += html.slice(at, tagStart === -1 ? html.length : tagStart)
+    if (tagStart === -1) break
+    if (html.startsWith('<!--', tagStart)) {
+      const end = html.indexOf('-->', tagStart + 4)
       at = end === -1 ? html.length : end + 3
       continue
     }
-    const name = /^<\/?([a-z][a-z0-9]{0,20})/i.exec(html.slice(open, open + 24))?.[1]?.toLowerCase()
-    if (name === undefined && html[open + 1] !== '!' && html[open + 1] !== '?') {
+    const name = /^<\/?([a-z][a-z0-9]{0,20})/i.exec(html.slice(tagStart, tagStart + 24))?.[1]?.toLowerCase()
+    if (name === undefined && html[tagStart + 1] !== '!' && html[tagStart + 1] !== '?') {
       text += '<'
-      at = open + 1
+      at = tagStart + 1
       continue
     }
-    const close = html.indexOf('>', open)
-    const tag = html.slice(open, close === -1 ? html.length : close)
+    const close = html.indexOf('>', tagStart)
+    const tag = html.slice(tagStart, close === -1 ? html.length : close)
     at = close === -1 ? html.length : close + 1
     const isEnd = tag[1] === '/'
     if (name !== undefined && !isEnd && (UNREAD.has(name) || name === 'title')) {
-      const end = endOf(html, name, at)
+      const end = findEnd(html, name, at)
       if (name === 'title' && title === '') title = await oneLineOf(html.slice(at, end), pauses)
       at = end
     } else if (name === 'a') {
@@ -110,17 +110,17 @@ export async function readPage(html: string, base: string): Promise<Page> {
   return { title, text: await tidy(text, pauses), links }
 }
 
-function endOf(html: string, name: string, from: number): number {
-  const end = new RegExp(`</${name}\\b`, 'gi')
-  end.lastIndex = from
-  return end.exec(html)?.index ?? html.length
+function findEnd(html: string, name: string, from: number): number {
+  const closingTag = new RegExp(`</${name}\\b`, 'gi')
+  closingTag.lastIndex = from
+  return closingTag.exec(html)?.index ?? html.length
 }
 
 function addressIn(tag: string, base: string): string | undefined {
-  const found = /\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i.exec(tag.slice(0, 4096))
-  const given = decodeText(found?.[1] ?? found?.[2] ?? found?.[3] ?? '').trim()
-  if (given === '' || given.startsWith('#') || !URL.canParse(given, base)) return undefined
-  const url = new URL(given, base)
+  const match = /\shref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))/i.exec(tag.slice(0, 4096))
+  const address = decodeText(match?.[1] ?? match?.[2] ?? match?.[3] ?? '').trim()
+  if (address === '' || address.startsWith('#') || !URL.canParse(address, base)) return undefined
+  const url = new URL(address, base)
   return url.protocol === 'http:' || url.protocol === 'https:' ? url.href : undefined
 }
 

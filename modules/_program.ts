@@ -25,9 +25,9 @@ export async function runProgram(
   const stop = signal ? AbortSignal.any([signal, limit.signal]) : limit.signal
   stop.throwIfAborted()
   const program = await processes.start({ command, args, cwd: folder })
-  const end = (): void => void program.stop()
-  stop.addEventListener('abort', end, { once: true })
-  if (stop.aborted) end()
+  const stopProgram = (): void => void program.stop()
+  stop.addEventListener('abort', stopProgram, { once: true })
+  if (stop.aborted) stopProgram()
   program.stdin.end()
   program.stdout.resume()
   let advice = ''
@@ -35,7 +35,7 @@ export async function runProgram(
     advice = `${advice}${chunk.toString('utf8')}`.slice(-MAX_ADVICE)
   })
   const { code } = await program.ended
-  stop.removeEventListener('abort', end)
+  stop.removeEventListener('abort', stopProgram)
   signal?.throwIfAborted()
   if (limit.signal.aborted)
     throw new ToolError(`${as} took longer than ${limit.seconds} s.`, { code: 'E_TIMEOUT', hint: limit.hint })

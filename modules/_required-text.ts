@@ -1,10 +1,10 @@
 import { z } from 'pegboard'
 
-const missing = (name: string): string => `missing required param: ${name}`
+const describeMissing = (name: string): string => `missing required param: ${name}`
 
 /** A text. The error for a missing one has the words that existing agents know. */
 export const anyText = (name: string) =>
-  z.string({ error: ({ input }) => (input === undefined ? missing(name) : undefined) })
+  z.string({ error: ({ input }) => (input === undefined ? describeMissing(name) : undefined) })
 
 /** The same for a text that must not be empty. */
-export const requiredText = (name: string) => anyText(name).min(1, missing(name))
+export const requiredText = (name: string) => anyText(name).min(1, describeMissing(name))

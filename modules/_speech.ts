@@ -74,8 +74,8 @@ const CONVERTERS: ReadonlyArray<readonly [string, (wav: string, ogg: string) => 
  * Speaks a text with the first available engine. Text beyond 1,200 characters is cut; the whole takes at most 30 s.
  * @throws ToolError E_BACKEND_UNAVAILABLE if no engine or converter is installed, E_TIMEOUT, E_TOOL_FAILED
  */
-export async function speak(given: string, { processes, cacheDir, lang, signal }: SpeechOptions): Promise<Speech> {
-  const text = [...given.trim()].slice(0, MAX_CHARS).join('')
+export async function speak(input: string, { processes, cacheDir, lang, signal }: SpeechOptions): Promise<Speech> {
+  const text = [...input.trim()].slice(0, MAX_CHARS).join('')
   const spoken = languageOf(lang, text)
   const limit = { signal: AbortSignal.timeout(LIMIT_MS), seconds: LIMIT_MS / 1_000, hint: 'Give a shorter text.' }
   await mkdir(cacheDir, { recursive: true, mode: 0o700 })
@@ -93,34 +93,36 @@ export async function speak(given: string, { processes, cacheDir, lang, signal }
   }
   try {
     await writeFile(file, `${text}\n`, { mode: 0o600 })
-    const engine = await firstOf(ENGINES, async ([command, argsFor]) => {
+    const engine = await findFirst(ENGINES, async ([command, argsFor]) => {
       const args = argsFor(wav, file, spoken, text)
       return args !== undefined && (await run(command, args))
     })
     if (!engine)
-      throw missing(`no local TTS engine found (install one of: ${ENGINES.map(([name]) => name).join(', ')})`)
-    await mustHave(wav, engine[0])
-    const converter = await firstOf(CONVERTERS, ([command, argsFor]) => run(command, argsFor(wav, ogg)))
-    if (!converter) throw missing('no audio converter found (install ffmpeg or opusenc)')
-    await mustHave(ogg, converter[0])
+      throw createMissingError(
+        `no local TTS engine found (install one of: ${ENGINES.map(([name]) => name).join(', ')})`,
+      )
+    await requireFile(wav, engine[0])
+    const converter = await findFirst(CONVERTERS, ([command, argsFor]) => run(command, argsFor(wav, ogg)))
+    if (!converter) throw createMissingError('no audio converter found (install ffmpeg or opusenc)')
+    await requireFile(ogg, converter[0])
     return { bytes: await readFile(ogg), mimetype: 'audio/ogg', lang: spoken, engine: engine[0] }
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
 }
 
-const missing = (message: string): ToolError =>
+const createMissingError = (message: string): ToolError =>
   new ToolError(message, { code: 'E_BACKEND_UNAVAILABLE', hint: 'Ask the operator.', retryable: false })
 
-async function firstOf<T>(all: readonly T[], does: (one: T) => Promise<boolean>): Promise<T | undefined> {
-  for (const one of all) if (await does(one)) return one
+async function findFirst<T>(items: readonly T[], test: (item: T) => Promise<boolean>): Promise<T | undefined> {
+  for (const item of items) if (await test(item)) return item
   return undefined
 }
 
 /** An engine that does not know a language exits successfully without output. */
-async function mustHave(path: string, program: string): Promise<void> {
+async function requireFile(path: string, program: string): Promise<void> {
   const size = await stat(path).then(
-    (found) => found.size,
+    (fileStat) => fileStat.size,
     () => 0,
   )
   if (size === 0)
@@ -142,9 +144,9 @@ const SCRIPTS: ReadonlyArray<readonly [string, RegExp]> = [
 export function languageOf(lang: string | undefined, text: string): string {
   const requestedLanguage = /^([a-z]{2,3})(?:[-_]|$)/i.exec(lang?.trim() ?? '')?.[1]?.toLowerCase()
   if (requestedLanguage !== undefined) return requestedLanguage
-  const found = SCRIPTS.flatMap(([name, script]) => {
+  const scripts = SCRIPTS.flatMap(([name, script]) => {
     const at = text.search(script)
     return at < 0 ? [] : [{ name, at: name === 'ja' ? -1 : at }]
   })
-  return found.sort((a, b) => a.at - b.at)[0]?.name ?? 'en'
+  return scripts.sort((a, b) => a.at - b.at)[0]?.name ?? 'en'
 }

@@ -72,19 +72,19 @@ export function stateFiles(dir: string, lock: string, setting: string): StateFil
     },
     async alone(work) {
       const file = join(dir, lock)
-      const busy = (): never => {
+      const throwBusy = (): never => {
         throw new ToolError('Another process is changing the files.', { hint: 'Try again.', retryable: true })
       }
       const turn = (lines.get(file) ?? Promise.resolve()).then(async () => {
         await ensureFolder().catch(notWritable)
-        return await exclusively(file, work, busy).catch(notWritable)
+        return await exclusively(file, work, throwBusy).catch(notWritable)
       })
-      const done = turn.catch(() => undefined)
-      lines.set(file, done)
+      const settled = turn.catch(() => undefined)
+      lines.set(file, settled)
       try {
         return await turn
       } finally {
-        if (lines.get(file) === done) lines.delete(file)
+        if (lines.get(file) === settled) lines.delete(file)
       }
     },
   }

@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { parseJson } from 'pegboard'
 
-export async function bytesOf(answer: Response): Promise<Buffer> {
-  return Buffer.from(await answer.arrayBuffer())
+export async function bytesOf(response: Response): Promise<Buffer> {
+  return Buffer.from(await response.arrayBuffer())
 }
 
 /** The text of a response in its declared encoding, or the text of a page; undefined for binary content. */
@@ -21,10 +21,10 @@ export function textOf(bytes: Buffer, type: string): string | undefined {
 }
 
 /** The end of a part that begins at `from`: not inside a surrogate pair, and after at least one character. */
-export function partEnd(text: string, from: number, most: number): number {
-  const end = from + most
+export function partEnd(text: string, from: number, maxLength: number): number {
+  const end = from + maxLength
   if (end >= text.length || !/[\ud800-\udbff]/.test(text.charAt(end - 1))) return end
-  return most > 1 ? end - 1 : end + 1
+  return maxLength > 1 ? end - 1 : end + 1
 }
 
 /** The value of a JSON text; numbers keep all digits. */

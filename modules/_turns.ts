@@ -3,31 +3,36 @@ import { createSemaphore, type ToolDef } from 'pegboard'
 /** Limits concurrency. Principals are served in turn, and the calls of each in their order. */
 export interface Turns {
   /** Resolves to a function that ends the turn. Rejects with the signal's reason if that comes first. */
-  take(who: string, signal: AbortSignal): Promise<() => void>
+  take(principal: string, signal: AbortSignal): Promise<() => void>
   /** Another turn for a principal that has one, if no client waits for it. */
-  takeFree(who: string): (() => void) | undefined
+  takeFree(principal: string): (() => void) | undefined
 }
 
-/** @param share turns that one principal can have at once; of three or more it leaves one to others, because turns can be long */
-export function createTurns(most: number, share = most > 2 ? most - 1 : most): Turns {
-  const slots = createSemaphore({ maxConcurrent: most, share, maxQueued: Number.POSITIVE_INFINITY, setting: '' })
-  function endOnce(who: string): () => void {
+/** @param maxPerPrincipal turns that one principal can have at once; of three or more it leaves one to others, because turns can be long */
+export function createTurns(maxTotal: number, maxPerPrincipal = maxTotal > 2 ? maxTotal - 1 : maxTotal): Turns {
+  const slots = createSemaphore({
+    maxConcurrent: maxTotal,
+    share: maxPerPrincipal,
+    maxQueued: Number.POSITIVE_INFINITY,
+    setting: '',
+  })
+  function endOnce(principal: string): () => void {
     let isOver = false
     return () => {
-      if (!isOver) slots.release(who)
+      if (!isOver) slots.release(principal)
       isOver = true
     }
   }
   return {
-    takeFree(who) {
-      if (!slots.isFree(who)) return undefined
-      slots.reacquire(who)
-      return endOnce(who)
+    takeFree(principal) {
+      if (!slots.isFree(principal)) return undefined
+      slots.reacquire(principal)
+      return endOnce(principal)
     },
-    async take(who, signal) {
+    async take(principal, signal) {
       signal.throwIfAborted()
-      await slots.acquire(signal, who)
-      return endOnce(who)
+      await slots.acquire(signal, principal)
+      return endOnce(principal)
     },
   }
 }
@@ -35,17 +40,17 @@ export function createTurns(most: number, share = most > 2 ? most - 1 : most): T
 /** Returns the tools; their calls take turns. */
 export const inTurns = <Tools extends object>(turns: Turns, tools: Tools): Tools =>
   Object.fromEntries(
-    Object.entries(tools).map(([name, tool]: [string, ToolDef<unknown, unknown>]) => [name, oneInTurns(turns, tool)]),
+    Object.entries(tools).map(([name, tool]: [string, ToolDef<unknown, unknown>]) => [name, toolInTurns(turns, tool)]),
   ) as Tools
 
-const oneInTurns = <Settings, Input>(turns: Turns, tool: ToolDef<Settings, Input>): ToolDef<Settings, Input> => ({
+const toolInTurns = <Settings, Input>(turns: Turns, tool: ToolDef<Settings, Input>): ToolDef<Settings, Input> => ({
   ...tool,
   async run(input, ctx) {
-    const end = await turns.take(ctx.caller.principal, ctx.signal)
+    const endTurn = await turns.take(ctx.caller.principal, ctx.signal)
     try {
       return await tool.run(input, ctx)
     } finally {
-      end()
+      endTurn()
     }
   },
 })

@@ -10,7 +10,7 @@ export const mayGoOnOf =
     tasks?.mayGoOn() ?? true
 
 /** Calls `end` when the owner has lost access. Call the result when the work is finished. */
-export function endWithoutAccess(mayGoOn: () => boolean, end: () => void): () => void {
-  const timer = setInterval(() => void (mayGoOn() || end()), CHECK_MS).unref()
+export function endWithoutAccess(mayGoOn: () => boolean, onEnd: () => void): () => void {
+  const timer = setInterval(() => void (mayGoOn() || onEnd()), CHECK_MS).unref()
   return () => clearInterval(timer)
 }

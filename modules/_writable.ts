@@ -6,10 +6,10 @@ const OK = new Error('it may be written')
 export async function checkWritable(paths: Paths, path: string, { exclusive = false } = {}): Promise<void> {
   try {
     // biome-ignore lint/correctness/useYield: it is never asked for a second piece
-    const nothing = (async function* (): AsyncGenerator<Uint8Array> {
+    const emptyContent = (async function* (): AsyncGenerator<Uint8Array> {
       throw OK
     })()
-    await paths.writeFile(path, nothing, { exclusive })
+    await paths.writeFile(path, emptyContent, { exclusive })
   } catch (error) {
     if (error !== OK) throw error
   }

@@ -68,8 +68,8 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
         // All at once, because each change reads the whole file again.
         const move = async (sections: readonly Section[], from: Status, to: Status): Promise<void> => {
           const { lines } = lists[from]
-          const taken = sections.flatMap(({ whole }) => ['', ...trimEmptyLines(lines.slice(...whole))])
-          const gone = new Set(sections.flatMap(({ whole: [first, end] }) => range(first, end)))
+          const taken = sections.flatMap(({ lineRange }) => ['', ...trimEmptyLines(lines.slice(...lineRange))])
+          const gone = new Set(sections.flatMap(({ lineRange: [first, end] }) => range(first, end)))
           await replace(
             from,
             lines.filter((_line, at) => !gone.has(at)),
@@ -90,7 +90,7 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
           if (before !== at) await move([find(before) as Section], before, at)
           const section = find(at) as Section
           const lines = await withFields(lists[at].lines, section, fields)
-          await replace(at, name === undefined ? lines : lines.toSpliced(section.whole[0], 1, `## ${name}`))
+          await replace(at, name === undefined ? lines : lines.toSpliced(section.lineRange[0], 1, `## ${name}`))
         }
         const surplus = lists.active.sections.length - max_active
         const oldest = lists.active.sections

@@ -58,16 +58,16 @@ function checkBelieved(ctx: Context): void {
  */
 function channelOf(
   ctx: Context,
-  given: string | undefined,
+  channelId: string | undefined,
   where: string | undefined,
 ): { readonly channel: string; readonly platform: string } {
   checkBelieved(ctx)
-  const { channelId: own, platform: from } = ctx.origin
+  const { channelId: originChannel, platform: from } = ctx.origin
   const platform = where?.trim() || from
   // A channel of another platform is never the request's own, whatever its name.
-  const channel = given?.trim() || (platform === from ? own : '')
+  const channel = channelId?.trim() || (platform === from ? originChannel : '')
   if (channel === '') throw invalid('The channel is unknown.', 'Give channel_id.')
-  if ((channel === own && platform === from) || ctx.caller.principal === 'local' || isAdmin(ctx))
+  if ((channel === originChannel && platform === from) || ctx.caller.principal === 'local' || isAdmin(ctx))
     return { channel, platform }
   throw denied('You can only read the channel that the request comes from.', 'Leave channel_id and platform out.')
 }
@@ -86,7 +86,7 @@ const user_name = z.string().max(256).optional().describe('Name of the author.')
 const shownEntry = ({ timestamp, ...entry }: ConversationEntry) => ({ ...entry, timestamp: iso(timestamp) })
 const tags = ['context', 'chat', 'history']
 
-const missing = (id: string): ToolError =>
+const createMissingError = (id: string): ToolError =>
   notFound(`Message "${id.slice(0, 80)}" is not in this conversation.`, 'conversation_get lists the messages.')
 
 /** Removes messages of users whom the persona has blocked. Without the moderation module, nobody is blocked. */
@@ -172,7 +172,7 @@ const conversation_update: ToolDef<Settings, typeof Update> = {
     const { channel, platform } = channelOf(ctx, channel_id, where)
     const changed = await serviceOf(ctx, 'conversations').update(channel, message_id, { content }, platform)
     if (changed) return { channel_id: channel, ...shownEntry(changed) }
-    throw missing(message_id)
+    throw createMissingError(message_id)
   },
 }
 
@@ -202,7 +202,7 @@ const conversation_delete: ToolDef<Settings, typeof Delete> = {
       throw invalid('No entry was named.', 'Pass message_id, or all: true for the whole conversation.')
     }
     if (await conversations.delete(channel, message_id, platform)) return { channel_id: channel, deleted: 1 }
-    throw missing(message_id)
+    throw createMissingError(message_id)
   },
 }
 

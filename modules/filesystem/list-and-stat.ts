@@ -104,7 +104,9 @@ export const ls: ToolDef<Settings, typeof List> = {
       if (folder.truncated) partial = true
       for (const entry of folder.entries) if (!isHidden(entry)) found.push(entry)
     })
-    const allEntries = found.map(({ path: entryPath, kind }): Entry => ({ path: entryPath, kind, ...facts.get(entryPath) }))
+    const allEntries = found.map(
+      ({ path: entryPath, kind }): Entry => ({ path: entryPath, kind, ...facts.get(entryPath) }),
+    )
     if (sort !== 'name') allEntries.sort(ORDERS[sort])
     const entries = allEntries.slice(0, limit)
     const otherRoots = folderPath === '.' && paths.roots.length > 1 ? { other_roots: paths.roots.slice(1) } : {}

@@ -52,11 +52,11 @@ export const connect: ToolDef<unknown, typeof Connect> = {
   examples: [{ input: { server_id: 'github' } }],
   available,
   async run({ server_id, ...rest }, ctx) {
-    const given = HOW.filter((name) => rest[name] !== undefined)
-    if (given.length > 0)
+    const givenNames = HOW.filter((name) => rest[name] !== undefined)
+    if (givenNames.length > 0)
       throw denied(
         'stdio upstreams are added in the config file only, and so are all others',
-        `Leave out ${given.join(', ')}; list_servers lists the servers. The operator adds one under mcpServers.`,
+        `Leave out ${givenNames.join(', ')}; list_servers lists the servers. The operator adds one under mcpServers.`,
       )
     return rowOf(await serversOf(ctx).connect(server_id))
   },

@@ -43,7 +43,7 @@ export function paged<Row>(
   textOf: (row: Row) => string,
 ) {
   const lowerFilter = filter.toLowerCase()
-  const found = lowerFilter === '' ? rows : rows.filter((one) => textOf(one).toLowerCase().includes(lowerFilter))
-  const shown = found.slice(offset, offset + limit)
-  return { shown, total: found.length, truncated: offset + shown.length < found.length }
+  const matching = lowerFilter === '' ? rows : rows.filter((row) => textOf(row).toLowerCase().includes(lowerFilter))
+  const shown = matching.slice(offset, offset + limit)
+  return { shown, total: matching.length, truncated: offset + shown.length < matching.length }
 }

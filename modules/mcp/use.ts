@@ -23,14 +23,14 @@ export const list_tools: ToolDef<unknown, typeof List> = {
   sideEffects: ['none'],
   examples: [{ input: { server_id: 'github' } }],
   available,
-  run({ server_id, ...how }, ctx) {
+  run({ server_id, ...pageOptions }, ctx) {
     const tools = serversOf(ctx).listTools(server_id)
-    const { shown, ...counts } = paged(tools, how, ({ id, description }) => `${id} ${description}`)
+    const { shown, ...counts } = paged(tools, pageOptions, ({ id, description }) => `${id} ${description}`)
     return {
       tools: shown.map(({ server, name, description, effect }) => ({
         server,
         name,
-        description: short(description),
+        description: shorten(description),
         effect,
       })),
       ...counts,
@@ -39,7 +39,7 @@ export const list_tools: ToolDef<unknown, typeof List> = {
 }
 
 /** The first sentence or line of a description. */
-const short = (text: string): string => {
+const shorten = (text: string): string => {
   const [first = ''] = text.trim().split(/\n|(?<=[.!?])\s/, 1)
   return first.length > 200 ? `${first.slice(0, 199)}…` : first
 }
@@ -79,11 +79,11 @@ export const call_tool: ToolDef<unknown, typeof Call> = {
     const { category } = status
     const { registry } = ctx.services
     const qualified = `${category}.${tool}`
-    const near = registry?.get(qualified)
-    const found = [near, registry?.get(tool)].find((one) => one?.category === category)
+    const qualifiedTool = registry?.get(qualified)
+    const match = [qualifiedTool, registry?.get(tool)].find((candidate) => candidate?.category === category)
     // A similar name may belong to another server. An unknown name is refused as in a call.
-    if (!found && near) throw notFound(`${server} has no tool ${tool}.`, 'list_tools lists its tools.')
-    return await ctx.call(found?.name ?? qualified, given)
+    if (!match && qualifiedTool) throw notFound(`${server} has no tool ${tool}.`, 'list_tools lists its tools.')
+    return await ctx.call(match?.name ?? qualified, given)
   },
 }
 
@@ -114,9 +114,13 @@ export const list_resources: ToolDef<unknown, typeof List> = {
   sideEffects: ['none'],
   examples: [{ input: { server_id: 'docs' } }],
   available,
-  run({ server_id, ...how }, ctx) {
-    const all = serversOf(ctx).listResources(server_id)
-    const { shown, ...counts } = paged(all, how, ({ uri, entry }) => `${uri} ${entry['name']} ${entry['description']}`)
+  run({ server_id, ...pageOptions }, ctx) {
+    const resources = serversOf(ctx).listResources(server_id)
+    const { shown, ...counts } = paged(
+      resources,
+      pageOptions,
+      ({ uri, entry }) => `${uri} ${entry['name']} ${entry['description']}`,
+    )
     return {
       resources: shown.map(({ server, uri, isTemplate, entry }) =>
         withoutUndefined({
@@ -188,9 +192,9 @@ export const list_prompts: ToolDef<unknown, typeof List> = {
   sideEffects: ['none'],
   examples: [{ input: {} }],
   available,
-  run({ server_id, ...how }, ctx) {
-    const all = serversOf(ctx).listPrompts(server_id)
-    const { shown, ...counts } = paged(all, how, ({ name, entry }) => `${name} ${entry['description']}`)
+  run({ server_id, ...pageOptions }, ctx) {
+    const prompts = serversOf(ctx).listPrompts(server_id)
+    const { shown, ...counts } = paged(prompts, pageOptions, ({ name, entry }) => `${name} ${entry['description']}`)
     return {
       prompts: shown.map(({ server, name, entry }) =>
         withoutUndefined({ server, name, description: textIn(entry, 'description'), arguments: entry['arguments'] }),

@@ -1,6 +1,6 @@
 import { type Paths, z } from 'pegboard'
 import { stringList } from '../_access.ts'
-import { cacheFolder, own, cachePaths as pathsOf } from '../_folders.ts'
+import { cacheFolder, filledByPegboard, cachePaths as pathsOf } from '../_folders.ts'
 
 const address = z.url({ protocol: /^https?$/ })
 const secret = z.string().min(1).optional().describe('API key; use "${NAME}".')
@@ -88,8 +88,8 @@ export const Config = z.strictObject({
   speech: Speech.optional().describe('Speech backend.'),
   file_cache_dir: cacheFolder.describe('Folder of the images.'),
   denied_paths: stringList('Paths in it that are never read or written.'),
-  config_file: own('config_file'),
-  state_dir: own('state_dir'),
+  config_file: filledByPegboard('config_file'),
+  state_dir: filledByPegboard('state_dir'),
 })
 
 export type Settings = z.infer<typeof Config>

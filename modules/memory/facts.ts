@@ -50,34 +50,39 @@ export const recall: ToolDef<Settings, typeof Recall> = {
   examples: [{ input: { query: 'language' } }, { input: {} }],
   available,
   async run({ query = '', limit }, ctx) {
-    const all = (await memoryOf(ctx).facts.list()).toReversed()
+    const facts = (await memoryOf(ctx).facts.list()).toReversed()
     const queryWords = words(query)
-    const found =
+    const matches =
       queryWords.length === 0
-        ? all
-        : all
+        ? facts
+        : facts
             .map((fact) => ({ fact, score: matchScore(queryWords, fact.content) }))
             .filter(({ score }) => score > 0)
             .sort((a, b) => b.score - a.score)
             .map(({ fact }) => fact)
-    const { goalOf, isOpen, shown, tasksOf } = await import('./tasks.ts')
+    const { goalOf, isOpen, toShownTask, tasksOf } = await import('./tasks.ts')
     const kv = kvOf(ctx)
     const tasks = (await tasksOf(kv, ctx.caller.principal)).filter(isOpen)
     return {
-      facts: found.slice(0, limit).map(shownFact),
-      total: found.length,
+      facts: matches.slice(0, limit).map(shownFact),
+      total: matches.length,
       goal: await goalOf(kv, ctx.caller.principal),
-      tasks: tasks.slice(-limit).map(shown),
+      tasks: tasks.slice(-limit).map(toShownTask),
     }
   },
 }
 
 /** Number of the words that a text contains; a prefix match counts half. */
 function matchScore(queryWords: readonly string[], text: string): number {
-  const own = words(text)
+  const factWords = words(text)
   return queryWords.reduce(
     (sum, word) =>
-      sum + (own.includes(word) ? 1 : own.some((one) => one.startsWith(word) || word.startsWith(one)) ? 0.5 : 0),
+      sum +
+      (factWords.includes(word)
+        ? 1
+        : factWords.some((factWord) => factWord.startsWith(word) || word.startsWith(factWord))
+          ? 0.5
+          : 0),
     0,
   )
 }

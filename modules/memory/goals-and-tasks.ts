@@ -45,8 +45,8 @@ export const task_create: ToolDef<Settings, typeof Create> = {
   examples: [{ input: { subject: 'Write the changelog', description: 'Since 1.4.' } }],
   available,
   async run({ subject, description }, ctx) {
-    const { addTask, shown } = await import('./tasks.ts')
-    return shown(await addTask(kvOf(ctx), ctx.caller.principal, subject, description, Date.now()))
+    const { addTask, toShownTask } = await import('./tasks.ts')
+    return toShownTask(await addTask(kvOf(ctx), ctx.caller.principal, subject, description, Date.now()))
   },
 }
 
@@ -69,9 +69,9 @@ export const task_update: ToolDef<Settings, typeof Update> = {
   examples: [{ input: { task_id: '5c1e77aa', status: 'done' } }],
   available,
   async run({ task_id, status, description }, ctx) {
-    const { shown, updateTask } = await import('./tasks.ts')
+    const { toShownTask, updateTask } = await import('./tasks.ts')
     const task = await updateTask(kvOf(ctx), ctx.caller.principal, task_id, { status, description })
-    if (task) return shown(task)
+    if (task) return toShownTask(task)
     throw notFound(`Unknown task: "${task_id}".`, 'recall lists open tasks.')
   },
 }

@@ -15,7 +15,7 @@ export interface Task {
 }
 
 /** Key of a principal's data in the profile's store. */
-const keyOf = (what: 'tasks' | 'goal', principal: string): string => `${what} ${principal.slice(0, 400)}`
+const keyOf = (kind: 'tasks' | 'goal', principal: string): string => `${kind} ${principal.slice(0, 400)}`
 const tasksIn = (value: unknown): readonly Task[] => (value ?? []) as readonly Task[]
 const MAX_TASKS = 200
 /** Per principal, because the store is shared by all. */
@@ -37,12 +37,12 @@ export async function setGoal(kv: Kv, principal: string, goal: string): Promise<
 /** Adds a task; of two hundred, the oldest finished one is removed. @throws ToolError if none is finished */
 export const addTask = (kv: Kv, principal: string, subject: string, description: string, now: number): Promise<Task> =>
   kv.update(keyOf('tasks', principal), (value) => {
-    const all = tasksIn(value)
-    const over = all.length < MAX_TASKS ? undefined : all.find(isOver)
-    if (all.length >= MAX_TASKS && !over)
+    const tasks = tasksIn(value)
+    const dropped = tasks.length < MAX_TASKS ? undefined : tasks.find(isOver)
+    if (tasks.length >= MAX_TASKS && !dropped)
       throw tooLarge(`There are ${MAX_TASKS} open tasks, the maximum.`, 'Set some to done or cancelled.')
     const task: Task = { task_id: randomBytes(4).toString('hex'), subject, description, status: 'pending', at: now }
-    return { value: checkSize([...all.filter((one) => one !== over), task]), result: task }
+    return { value: checkSize([...tasks.filter((other) => other !== dropped), task]), result: task }
   })
 
 /** @throws ToolError if they are too long together */
@@ -60,9 +60,9 @@ export const updateTask = (
   change: { readonly status?: Status | undefined; readonly description?: string | undefined },
 ): Promise<Task | undefined> =>
   kv.update(keyOf('tasks', principal), (value) => {
-    const all = tasksIn(value)
-    const at = all.findIndex(({ task_id }) => task_id === id)
-    const before = all[at]
+    const tasks = tasksIn(value)
+    const index = tasks.findIndex(({ task_id }) => task_id === id)
+    const before = tasks[index]
     if (!before) return { result: undefined }
     const task: Task = {
       ...before,
@@ -70,10 +70,15 @@ export const updateTask = (
       ...(change.description === undefined ? {} : { description: change.description }),
     }
     return {
-      value: change.description === undefined ? all.with(at, task) : checkSize(all.with(at, task)),
+      value: change.description === undefined ? tasks.with(index, task) : checkSize(tasks.with(index, task)),
       result: task,
     }
   })
 
-export const shown = ({ task_id, subject, description, status }: Task) => ({ task_id, subject, description, status })
+export const toShownTask = ({ task_id, subject, description, status }: Task) => ({
+  task_id,
+  subject,
+  description,
+  status,
+})
 export const isOpen = (task: Task): boolean => !isOver(task)

@@ -5,8 +5,8 @@ import { type Context, has, memoryOf, type Settings } from './config.ts'
 
 const available = has('threadweave')
 const forAdmins = (view: ToolView<Settings>): true | string => {
-  const there = available(view)
-  if (there !== true) return there
+  const availability = available(view)
+  if (availability !== true) return availability
   return isAdmin(view) || 'for admins: the flag "admin" of the profile'
 }
 
@@ -21,12 +21,12 @@ const shownStrand = ({ id, title, content, at }: Strand) => ({
 
 /** Places of the request, from near to far. */
 function placesOf({ origin: { channelId, categoryId = '', guildId } }: Context): readonly Place[] {
-  const all: readonly Place[] = [
+  const places: readonly Place[] = [
     { scope: 'channel', id: channelId },
     { scope: 'category', id: categoryId },
     { scope: 'guild', id: guildId },
   ]
-  return all.filter(({ id }) => id !== '')
+  return places.filter(({ id }) => id !== '')
 }
 
 /** @throws ToolError if the request does not come from such a place */
@@ -117,8 +117,8 @@ export const unweave: ToolDef<Settings, typeof Thread> = {
   },
 }
 
-const userOf = ({ origin, caller }: Context, given: string | undefined): string =>
-  given?.trim() || origin.userId || caller.principal
+const userOf = ({ origin, caller }: Context, userId: string | undefined): string =>
+  userId?.trim() || origin.userId || caller.principal
 const user = z.string().max(200).optional().describe('Id of the user; default the caller.')
 const Shadow = z.object({ user_id: user })
 

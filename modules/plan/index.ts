@@ -44,17 +44,17 @@ const plan_create: ToolDef<Settings, typeof Input> = {
   examples: [{ input: { task: 'Move the blog to the new server without losing comments', max_steps: 5 } }],
   async run({ task, max_steps = 0, style, model }, { config, services }) {
     const llm = llmOf(NAME, services)
-    const most = max_steps >= 1 ? Math.floor(max_steps) : config.max_steps
+    const maxSteps = max_steps >= 1 ? Math.floor(max_steps) : config.max_steps
     const names = (services.registry?.list() ?? []).map(({ name }) => name).filter((name) => !name.endsWith(`.${NAME}`))
     const tools =
       names.length > MAX_NAMES ? [...names.slice(0, MAX_NAMES), `and ${names.length - MAX_NAMES} more`] : names
-    const user = JSON.stringify({ task, max_steps: most, ...(style ? { style } : {}), tools })
-    const answer = await llm
+    const user = JSON.stringify({ task, max_steps: maxSteps, ...(style ? { style } : {}), tools })
+    const response = await llm
       .complete({ system: SYSTEM, user, json: true, temperature: 0, maxTokens: 4_096, ...(model ? { model } : {}) })
       .catch((error: unknown) => {
         throw isPegboardError(error) && error.code === 'E_TOOL_FAILED' ? invalid(error) : error
       })
-    const plan = planOf(answer.json, most)
+    const plan = planOf(response.json, maxSteps)
     if (!plan) throw invalid()
     return { plan }
   },

@@ -17,25 +17,25 @@ export interface Plan {
 
 /** A model's answer as a plan with a maximum number of steps; undefined if it is not a plan. */
 export function planOf(answer: unknown, maxSteps: number): Plan | undefined {
-  const given = isRecord(answer) && isRecord(answer['plan']) ? answer['plan'] : answer
-  if (!isRecord(given) || !Array.isArray(given['steps']) || given['steps'].length === 0) return undefined
+  const plan = isRecord(answer) && isRecord(answer['plan']) ? answer['plan'] : answer
+  if (!isRecord(plan) || !Array.isArray(plan['steps']) || plan['steps'].length === 0) return undefined
   return {
-    thought: text(given['thought']),
-    summary: text(given['summary']),
-    steps: given['steps'].slice(0, maxSteps).map(stepOf),
-    risks: texts(given['risks']),
-    questions: texts(given['questions']),
-    completion: text(given['completion']),
+    thought: text(plan['thought']),
+    summary: text(plan['summary']),
+    steps: plan['steps'].slice(0, maxSteps).map(stepOf),
+    risks: texts(plan['risks']),
+    questions: texts(plan['questions']),
+    completion: text(plan['completion']),
   }
 }
 
-function stepOf(given: unknown, index: number): Step {
-  const { step, status } = isRecord(given) ? given : { step: given, status: undefined }
+function stepOf(value: unknown, index: number): Step {
+  const { step, status } = isRecord(value) ? value : { step: value, status: undefined }
   const statusText = text(status).toLowerCase()
   const first = index === 0 ? 'in_progress' : 'pending'
   return {
     step: text(step) || `step ${index + 1}`,
-    status: statusText === '' ? first : (STATUSES.find((one) => one === statusText) ?? 'pending'),
+    status: statusText === '' ? first : (STATUSES.find((knownStatus) => knownStatus === statusText) ?? 'pending'),
   }
 }
 
@@ -43,4 +43,4 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 const text = (value: unknown): string => (typeof value === 'string' ? value.trim() : '')
 const texts = (value: unknown): readonly string[] =>
-  (Array.isArray(value) ? value : [value]).map(text).filter((one) => one !== '')
+  (Array.isArray(value) ? value : [value]).map(text).filter((text) => text !== '')

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { type Paths, z } from 'pegboard'
 import { stringList, userAgent } from '../_access.ts'
 import { denied, invalid } from '../_errors.ts'
-import { cacheFolder, own, cachePaths as pathsOf } from '../_folders.ts'
+import { cacheFolder, filledByPegboard, cachePaths as pathsOf } from '../_folders.ts'
 
 /** Group ids are negative; `@name` is a public channel. */
 const CHAT = /^(?:-?[1-9]\d{0,18}|@[A-Za-z]\w{3,31})$/
@@ -27,8 +27,8 @@ export const Config = z.strictObject({
   timeout: z.int().min(1).max(300).default(60).describe('Timeout of a request (seconds).'),
   file_cache_dir: cacheFolder.describe('The only folder that files are sent from.'),
   denied_paths: stringList('Paths in it that are never sent.'),
-  config_file: own('config_file'),
-  state_dir: own('state_dir'),
+  config_file: filledByPegboard('config_file'),
+  state_dir: filledByPegboard('state_dir'),
 })
 
 export type Settings = z.infer<typeof Config>

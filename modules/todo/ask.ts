@@ -32,65 +32,77 @@ export interface Draft {
 
 /** The entry with ids after the names; undefined if someone is unknown. */
 export async function resolveReferences(llm: Llm, draft: Draft): Promise<string | undefined> {
-  const answer = await ask(llm, RESOLVE, draft, 'reference_resolve')
-  if (answer['status'] === 'missing_reference_id') return undefined
-  const { status, content } = answer
+  const response = await askJson(llm, RESOLVE, draft, 'reference_resolve')
+  if (response['status'] === 'missing_reference_id') return undefined
+  const { status, content } = response
   if (
     status !== 'ok' ||
     typeof content !== 'string' ||
     content.trim() === '' ||
     content.length > 2 * draft.entry.length + 2_000
   )
-    throw invalid('reference_resolve')
+    throw createAnswerError('reference_resolve')
   return content.replaceAll(/\s+/g, ' ').trim()
 }
 
 /** Positions of open entries with the same meaning as the new one. */
-export async function findDoubles(llm: Llm, entry: string, open: readonly string[]): Promise<readonly number[]> {
-  const { keep } = await ask(llm, DEDUP, { entries: withNumbers([entry, ...open]) }, 'semantic_dedup')
-  if (!Array.isArray(keep) || !keep.includes(0) || new Set(keep).size !== keep.length) throw invalid('semantic_dedup')
-  if (!keep.every((one) => isPlace(one, open.length + 1))) throw invalid('semantic_dedup')
-  return open.flatMap((_text, index) => (keep.includes(index + 1) ? [] : [index]))
+export async function findDuplicates(
+  llm: Llm,
+  entry: string,
+  openEntries: readonly string[],
+): Promise<readonly number[]> {
+  const { keep } = await askJson(llm, DEDUP, { entries: withNumbers([entry, ...openEntries]) }, 'semantic_dedup')
+  if (!Array.isArray(keep) || !keep.includes(0) || new Set(keep).size !== keep.length)
+    throw createAnswerError('semantic_dedup')
+  if (!keep.every((position) => isPosition(position, openEntries.length + 1))) throw createAnswerError('semantic_dedup')
+  return openEntries.flatMap((_text, index) => (keep.includes(index + 1) ? [] : [index]))
 }
 
 /** Positions of the open entries that are meant: one, several candidates, or none. */
-export async function findDone(llm: Llm, done: string, open: readonly string[]): Promise<readonly number[]> {
-  const answer = await ask(llm, MATCH, { done, entries: withNumbers(open) }, 'semantic_match')
-  const { status, index, candidates } = answer
+export async function findDone(llm: Llm, doneText: string, openEntries: readonly string[]): Promise<readonly number[]> {
+  const response = await askJson(llm, MATCH, { done: doneText, entries: withNumbers(openEntries) }, 'semantic_match')
+  const { status, index, candidates } = response
   if (status === 'no_match') return []
-  if (status === 'matched' && isPlace(index, open.length)) return [index]
-  if (status !== 'ambiguous') throw invalid('semantic_match')
-  const places = Array.isArray(candidates) ? candidates.filter((one) => isPlace(one, open.length)) : []
+  if (status === 'matched' && isPosition(index, openEntries.length)) return [index]
+  if (status !== 'ambiguous') throw createAnswerError('semantic_match')
+  const positions = Array.isArray(candidates)
+    ? candidates.filter((position) => isPosition(position, openEntries.length))
+    : []
   // It may not say which.
-  return places.length > 1 ? places : open.map((_text, place) => place)
+  return positions.length > 1 ? positions : openEntries.map((_text, position) => position)
 }
 
 const withNumbers = (texts: readonly string[]) => texts.map((text, number) => ({ number, text }))
-const isPlace = (value: unknown, count: number): value is number =>
+const isPosition = (value: unknown, count: number): value is number =>
   Number.isInteger(value) && (value as number) >= 0 && (value as number) < count
 
-const invalid = (what: string, cause?: unknown): ToolError =>
+const createAnswerError = (what: string, cause?: unknown): ToolError =>
   new ToolError(`invalid ${what} response`, {
     hint: 'The language model gave an invalid response. Try again, or use a stronger one (services.llm).',
     ...(cause === undefined ? {} : { cause }),
   })
 
 /** One object of JSON and nothing around it: what is written to a list must not be guessed. */
-async function ask(llm: Llm, system: string, about: object, what: string): Promise<Readonly<Record<string, unknown>>> {
+async function askJson(
+  llm: Llm,
+  system: string,
+  data: object,
+  purpose: string,
+): Promise<Readonly<Record<string, unknown>>> {
   try {
     const { text } = await llm.complete({
       system,
-      user: JSON.stringify(about),
+      user: JSON.stringify(data),
       json: true,
       temperature: 0,
       maxTokens: 2_048,
     })
-    const answer: unknown = JSON.parse(text)
-    if (typeof answer === 'object' && answer !== null && !Array.isArray(answer))
-      return answer as Record<string, unknown>
+    const response: unknown = JSON.parse(text)
+    if (typeof response === 'object' && response !== null && !Array.isArray(response))
+      return response as Record<string, unknown>
   } catch (error) {
     if (isPegboardError(error) && error.code !== 'E_TOOL_FAILED') throw error
-    throw invalid(what, error)
+    throw createAnswerError(purpose, error)
   }
-  throw invalid(what)
+  throw createAnswerError(purpose)
 }

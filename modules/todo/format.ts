@@ -67,48 +67,49 @@ function itemOf(line: string, kind: Kind): (Item & { readonly notes: string[] })
 
 /** @param now when the file is written, as `2026-01-02T03:04:05Z` */
 export function printList({ kind, front, body }: List, now: string): string {
-  const count = body.filter((one) => typeof one === 'object').length
+  const count = body.filter((entry) => typeof entry === 'object').length
   const otherLines = front.filter((line) => !/^(?:updated_at|open_count|done_count):/.test(line))
   const created = otherLines.some((line) => line.startsWith('created_at:')) ? [] : [`created_at: "${now}"`]
   const head = ['---', ...created, ...otherLines, `updated_at: "${now}"`, `${COUNT[kind]}: ${count}`, '---']
-  const rest =
+  const entryLines =
     body.length === 0
       ? ['', HEADING[kind], '']
-      : body.flatMap((one) => (typeof one === 'string' ? [one] : printItem(one)))
-  return `${[...head, ...rest].join('\n').trimEnd()}\n`
+      : body.flatMap((entry) => (typeof entry === 'string' ? [entry] : printItem(entry)))
+  return `${[...head, ...entryLines].join('\n').trimEnd()}\n`
 }
 
 function printItem({ created, done, chat, content, notes }: Item): readonly string[] {
-  const when = done === undefined ? `- [ ] [Created](${created})` : `- [x] [Created](${created}), [Done](${done})`
-  return [`${when}${chat === undefined ? '' : `, [ChatID](${chat})`} | ${content}`, ...notes]
+  const checkbox = done === undefined ? `- [ ] [Created](${created})` : `- [x] [Created](${created}), [Done](${done})`
+  return [`${checkbox}${chat === undefined ? '' : `, [ChatID](${chat})`} | ${content}`, ...notes]
 }
 
-export const itemsOf = ({ body }: List): readonly Item[] => body.filter((one): one is Item => typeof one === 'object')
+export const itemsOf = ({ body }: List): readonly Item[] =>
+  body.filter((entry): entry is Item => typeof entry === 'object')
 
 /** The newest comes first. */
 export function withItem(list: List, item: Item): List {
-  const first = list.body.findIndex((one) => typeof one === 'object')
+  const first = list.body.findIndex((entry) => typeof entry === 'object')
   if (first >= 0) return { ...list, body: list.body.toSpliced(first, 0, item) }
   const heading = list.body.indexOf(HEADING[list.kind])
   if (heading >= 0) return { ...list, body: list.body.toSpliced(heading + 1, 0, '', item) }
   return { ...list, body: ['', HEADING[list.kind], '', item, ...list.body] }
 }
 
-/** Without these, of which there may be fewer by now. Gives how many went, too. */
+/** Removes items. Some of them may be missing already, so the result has the removed ones, too. */
 export function withoutItems(
   list: List,
   items: readonly Item[],
-): { readonly list: List; readonly gone: readonly Item[] } {
-  const left = [...items]
-  const gone: Item[] = []
-  const body = list.body.filter((one) => {
-    const at = typeof one === 'object' ? left.findIndex((other) => isSame(one, other)) : -1
-    if (at < 0) return true
-    left.splice(at, 1)
-    gone.push(one as Item)
+): { readonly list: List; readonly removed: readonly Item[] } {
+  const remaining = [...items]
+  const removed: Item[] = []
+  const body = list.body.filter((entry) => {
+    const index = typeof entry === 'object' ? remaining.findIndex((other) => isSame(entry, other)) : -1
+    if (index < 0) return true
+    remaining.splice(index, 1)
+    removed.push(entry as Item)
     return false
   })
-  return { list: { ...list, body }, gone }
+  return { list: { ...list, body }, removed }
 }
 
 const isSame = (a: Item, b: Item): boolean => a.created === b.created && a.chat === b.chat && a.content === b.content

@@ -30,7 +30,7 @@ export const todo_list: ToolDef<Settings, typeof Input> = {
   examples: [{ input: {} }, { input: { scope: 'both' } }],
   async run({ scope, limit }, { config }) {
     const lists = await createStore(config.file_state_dir, () => new Date()).lists()
-    const shown = (items: readonly Item[]) =>
+    const toShownItems = (items: readonly Item[]) =>
       items.slice(0, limit).map(({ created, done, chat, content }) => ({
         created_at: created,
         ...(done === undefined ? {} : { done_at: done }),
@@ -39,8 +39,8 @@ export const todo_list: ToolDef<Settings, typeof Input> = {
       }))
     return {
       ...countsOf(lists),
-      ...(scope === 'done' ? {} : { wip: shown(itemsOf(lists.wip)) }),
-      ...(scope === 'wip' ? {} : { done: shown(itemsOf(lists.done)) }),
+      ...(scope === 'done' ? {} : { wip: toShownItems(itemsOf(lists.wip)) }),
+      ...(scope === 'wip' ? {} : { done: toShownItems(itemsOf(lists.done)) }),
     }
   },
 }

@@ -15,8 +15,8 @@ const PAGE = /^(?:[a-z][a-z0-9+.-]*:\/\/|mailto:|#|\/)/i
 
 export function referencesIn(text: string): readonly Reference[] {
   const links = [...text.matchAll(LINK)].filter(([, , to = '']) => !PAGE.test(to.trim()))
-  const others = [...text.replaceAll(LINK, '').matchAll(BEHIND)]
-  return [...links, ...others].map(([, name = '', id = '']) => ({ name: name.trim(), id: id.trim() }))
+  const otherLinks = [...text.replaceAll(LINK, '').matchAll(BEHIND)]
+  return [...links, ...otherLinks].map(([, name = '', id = '']) => ({ name: name.trim(), id: id.trim() }))
 }
 
 /** @throws ToolError for a reference to someone unknown or unreachable */

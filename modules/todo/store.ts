@@ -29,16 +29,16 @@ export function createStore(dir: string, now: () => Date) {
      * Changes both files or none, based on their current content. Finished entries are written first, so that an
      * interruption may duplicate an entry but never loses one.
      */
-    change: <T extends Partial<Lists>>(how: (before: Lists) => T): Promise<T & { readonly counts: Counts }> =>
+    change: <T extends Partial<Lists>>(apply: (before: Lists) => T): Promise<T & { readonly counts: Counts }> =>
       files.alone(async () => {
         const before = await lists()
-        const next = how(before)
-        const when = now()
+        const changed = apply(before)
+        const changedAt = now()
           .toISOString()
           .replace(/\.\d+Z$/, 'Z')
-        if (next.done) await files.write(FILES.done, printList(next.done, when))
-        if (next.wip) await files.write(FILES.wip, printList(next.wip, when))
-        return { ...next, counts: countsOf({ ...before, ...next }) }
+        if (changed.done) await files.write(FILES.done, printList(changed.done, changedAt))
+        if (changed.wip) await files.write(FILES.wip, printList(changed.wip, changedAt))
+        return { ...changed, counts: countsOf({ ...before, ...changed }) }
       }),
   }
 }

@@ -4,7 +4,7 @@ import { invalid, notFound, tooLarge } from '../_errors.ts'
 import { lazySchema } from '../_lazy-schema.ts'
 import { llmOf, missingLlm } from '../_llm.ts'
 import { telegramChat } from '../_reference-ids.ts'
-import { findDone, findDoubles, resolveReferences } from './ask.ts'
+import { findDone, findDuplicates, resolveReferences } from './ask.ts'
 import { SETTING, type Settings } from './config.ts'
 import { type Item, itemsOf, withItem, withoutItems } from './format.ts'
 import { checkReferences, foldId, referencesIn, speaksOfUnknownSelf } from './references.ts'
@@ -15,7 +15,7 @@ const ACTIONS = ['add', 'complete'] as const
 const MAX_CONTENT = 2_000
 
 /** The wording of these errors is fixed by the requirements. */
-const needed =
+const createNeededError =
   (name: string) =>
   (issue: { readonly input?: unknown }): string =>
     issue.input === undefined || issue.input === null || issue.input === ''
@@ -30,11 +30,11 @@ const Input = lazySchema(() =>
         error: ({ input }) =>
           input === undefined || input === null || input === ''
             ? 'action is required'
-            : `invalid action: ${shown(input)}`,
+            : `invalid action: ${describeInput(input)}`,
       })
       .describe('add: write an entry; complete: mark one as done.'),
     content: z
-      .string({ error: needed('content') })
+      .string({ error: createNeededError('content') })
       .trim()
       .min(1, 'content is required')
       .max(MAX_CONTENT)
@@ -52,7 +52,7 @@ const Input = lazySchema(() =>
 )
 type UpdateInput = z.infer<typeof Input>
 
-const shown = (input: unknown): string => (typeof input === 'string' ? input.slice(0, 80) : typeof input)
+const describeInput = (input: unknown): string => (typeof input === 'string' ? input.slice(0, 80) : typeof input)
 
 interface Result {
   readonly ok: true
@@ -92,7 +92,7 @@ async function add(input: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now
   const speaker = origin.userName || origin.userId || config.user_name
   const people = peopleOf(input.people, { $SPEAKER: speaker, $AGENT: config.agent_name })
   // An entry is one line, whatever was written.
-  const raw = input.content.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
+  const newContent = input.content.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()
 
   const { contacts, problems } = await contactsOf(config)
   for (const problem of problems) log.warn('a contact could not be read', { problem })
@@ -101,22 +101,22 @@ async function add(input: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now
     ids: reachableIds(contact),
   }))
   const reachable = new Set(knownContacts.flatMap(({ ids }) => ids.map(foldId)))
-  checkReferences(referencesIn(raw), reachable)
+  checkReferences(referencesIn(newContent), reachable)
 
   const store = createStore(config.file_state_dir, now)
   const before = await store.lists()
-  const room = (open: number): void => {
-    if (open >= config.max_open)
+  const assertRoom = (openCount: number): void => {
+    if (openCount >= config.max_open)
       throw tooLarge(
-        `There are ${open} open entries; the limit is ${config.max_open}.`,
+        `There are ${openCount} open entries; the limit is ${config.max_open}.`,
         `Complete some first; see ${SETTING}.max_open.`,
       )
   }
-  room(countsOf(before).open_count)
+  assertRoom(countsOf(before).open_count)
 
   progress(0, 3, 'finding the people')
-  const written = await resolveReferences(llm, {
-    entry: raw,
+  const resolved = await resolveReferences(llm, {
+    entry: newContent,
     people,
     speaker,
     agent: config.agent_name,
@@ -124,40 +124,40 @@ async function add(input: UpdateInput, ctx: CallContext<Settings>, llm: Llm, now
     ...(caller.turn?.message === undefined ? {} : { message: caller.turn.message.slice(0, MAX_CONTENT) }),
     contacts: knownContacts,
   })
-  const references = written === undefined ? [] : referencesIn(written)
+  const references = resolved === undefined ? [] : referencesIn(resolved)
   if (references.some(({ id }) => id !== ''))
     checkReferences(
       references.filter(({ id }) => id !== ''),
       reachable,
     )
   const isResolved =
-    written !== undefined &&
+    resolved !== undefined &&
     references.length > 0 &&
     references.every(({ id }) => id !== '') &&
-    !speaksOfUnknownSelf(written)
-  const content = isResolved ? written : raw
+    !speaksOfUnknownSelf(resolved)
+  const content = isResolved ? resolved : newContent
   const warnings = isResolved ? [] : ['reference_unresolved_write_raw']
 
   progress(1, 3, 'looking for duplicates')
-  const open = itemsOf(before.wip)
-  const doubles = open.length === 0 ? [] : await findDoubles(llm, content, textsOf(open))
+  const openItems = itemsOf(before.wip)
+  const duplicates = openItems.length === 0 ? [] : await findDuplicates(llm, content, textsOf(openItems))
 
   const created = minuteOf(now())
   const item: Item = { created, ...(chat === undefined ? {} : { chat }), content, notes: [] }
-  const { counts, gone } = await store.change(({ wip }) => {
-    const { list, gone } = withoutItems(
+  const { counts, removed } = await store.change(({ wip }) => {
+    const { list, removed } = withoutItems(
       wip,
-      doubles.flatMap((at) => open[at] ?? []),
+      duplicates.flatMap((at) => openItems[at] ?? []),
     )
-    room(itemsOf(list).length)
-    return { wip: withItem(list, item), gone }
+    assertRoom(itemsOf(list).length)
+    return { wip: withItem(list, item), removed }
   })
-  for (const { content: double } of gone) warnings.push(`duplicate_removed: ${double}`)
+  for (const { content: double } of removed) warnings.push(`duplicate_removed: ${double}`)
   return {
     ok: true,
     action: 'add',
     updated_counts: counts,
-    changed: { wip_added: 1, wip_removed: gone.length, done_added: 0 },
+    changed: { wip_added: 1, wip_removed: removed.length, done_added: 0 },
     entry: { created_at: created, done_at: null, content },
     ...(warnings.length === 0 ? {} : { warnings }),
   }
@@ -172,15 +172,15 @@ async function complete(
   now: () => Date,
 ): Promise<Result> {
   const store = createStore(config.file_state_dir, now)
-  const open = itemsOf((await store.lists()).wip)
-  if (open.length === 0) throw noMatch()
+  const openItems = itemsOf((await store.lists()).wip)
+  if (openItems.length === 0) throw noMatch()
   progress(0, 2, 'finding the entry')
-  const found = (await findDone(llm, input.content, textsOf(open))).flatMap((at) => open[at] ?? [])
-  const [only] = found
-  if (only === undefined) throw noMatch()
-  if (found.length > 1)
+  const matches = (await findDone(llm, input.content, textsOf(openItems))).flatMap((at) => openItems[at] ?? [])
+  const [match] = matches
+  if (match === undefined) throw noMatch()
+  if (matches.length > 1)
     throw new ToolError(
-      `ambiguous todo item match: ${found
+      `ambiguous todo item match: ${matches
         .slice(0, 5)
         .map(({ content }) => `"${content}"`)
         .join(', ')}`,
@@ -189,25 +189,25 @@ async function complete(
       },
     )
 
-  const done = minuteOf(now())
+  const doneAt = minuteOf(now())
   const { counts, item } = await store.change((lists) => {
-    const { list, gone } = withoutItems(lists.wip, [only])
-    const [item] = gone
+    const { list, removed } = withoutItems(lists.wip, [match])
+    const [item] = removed
     // Another caller was faster.
     if (!item) throw noMatch()
-    return { wip: list, done: withItem(lists.done, { ...item, done }), item }
+    return { wip: list, done: withItem(lists.done, { ...item, done: doneAt }), item }
   })
   return {
     ok: true,
     action: 'complete',
     updated_counts: counts,
     changed: { wip_added: 0, wip_removed: 1, done_added: 1 },
-    entry: { created_at: item.created, done_at: done, content: item.content },
+    entry: { created_at: item.created, done_at: doneAt, content: item.content },
   }
 }
 
-function chatOf(given: string | undefined): string | undefined {
-  const text = given?.trim() ?? ''
+function chatOf(chat: string | undefined): string | undefined {
+  const text = chat?.trim() ?? ''
   if (text === '') return undefined
   const number = telegramChat(text)
   if (number === undefined)
@@ -216,8 +216,8 @@ function chatOf(given: string | undefined): string | undefined {
 }
 
 /** The people mentioned; the two placeholders become names if those are known. */
-function peopleOf(given: readonly string[] | undefined, tokens: Readonly<Record<string, string>>): readonly string[] {
-  const people = (given ?? []).map((one) => one.trim()).filter((one) => one !== '')
+function peopleOf(names: readonly string[] | undefined, tokens: Readonly<Record<string, string>>): readonly string[] {
+  const people = (names ?? []).map((name) => name.trim()).filter((name) => name !== '')
   if (people.length === 0)
     throw invalid('people is required for add action', 'Name everybody in the entry; $SPEAKER is the user.')
   return people.map((one) => (Object.hasOwn(tokens, one) && tokens[one] !== '' ? (tokens[one] as string) : one))
