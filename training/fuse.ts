@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util'
 import { ownPackage } from '../src/app/package-info.ts'
 import { silentLog } from '../src/core/log.ts'
 import { type Atlas, createAtlas } from '../src/search/atlas.ts'
-import { includedEncoder } from '../src/search/embedders/included-encoder.ts'
+import { createIncludedEncoder } from '../src/search/embedders/included-encoder.ts'
 import { openTable } from '../src/search/embedding-table.ts'
 import { replaceFusion } from '../src/search/encoder/encoder.ts'
 import type { EvalQuery, EvalTool } from '../src/search/evaluate.ts'
@@ -126,7 +126,7 @@ async function judgeAll(): Promise<Row[]> {
     atlas?: Atlas,
   ): Promise<void> {
     const lane = createSemanticLane({
-      source: includedEncoder({ ...files.encoder, atlas: () => atlas }),
+      source: createIncludedEncoder({ ...files.encoder, atlas: () => atlas }),
       queryTimeoutMs: 60_000,
       log: silentLog,
       store,

@@ -2,7 +2,7 @@ import type { Atlas } from '../src/search/atlas.ts'
 import type { EmbeddingTable } from '../src/search/embedding-table.ts'
 import type { EvalQuery, EvalTool } from '../src/search/evaluate.ts'
 import { sourceOfEvalTool } from '../src/search/evaluate.ts'
-import { FEATURES, type FusionWeights, MOST_MARGIN } from '../src/search/fuse-rankings.ts'
+import { FEATURES, type FusionWeights, MAX_MARGIN } from '../src/search/fuse-rankings.ts'
 import type { SemanticLane } from '../src/search/semantic-lane.ts'
 import { createToolSearch } from '../src/search/tool-search.ts'
 import { createRandom, shuffle } from './random.ts'
@@ -138,7 +138,7 @@ export function learnRelevance(
 export function learnShown(
   examples: readonly (Example & { readonly evidence: number; readonly margin: number })[],
 ): Record<string, number> {
-  const rows = examples.map(({ evidence, margin }) => [evidence, Math.min(MOST_MARGIN, margin), 1])
+  const rows = examples.map(({ evidence, margin }) => [evidence, Math.min(MAX_MARGIN, margin), 1])
   const [evidence = 0, margin = 0, bias = 0] = regress(examples, rows)
   return { evidence, margin, bias }
 }

@@ -13,7 +13,7 @@ import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
 import { safeSiblingsOf } from '../search/safe-siblings.ts'
 import type { SearchSource } from '../search/search-document.ts'
 import { createToolSearch, type SearchStatus } from '../search/tool-search.ts'
-import { type UsedWith, usedWith } from '../search/used-with.ts'
+import { findUsedWith, type UsedWith } from '../search/used-with.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import { createBytesStore } from '../state/file-store.ts'
 import type { AppBase } from './app-base.ts'
@@ -161,7 +161,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
       const tool = isSure ? byId.get(best.id)?.tool : undefined
       const unlisted = tool && ofOwner(tool.module).filter(({ id }) => !found.hits.some((hit) => hit.id === id))
       const usedTogether =
-        tool && unlisted && usedWith(tool, unlisted, atlas(), options.around(caller.principal, tool.id))
+        tool && unlisted && findUsedWith(tool, unlisted, atlas(), options.around(caller.principal, tool.id))
       const answer = usedTogether ? { ...found, usedWith: usedTogether } : found
       const firstIds = options.first(caller)
       if (firstIds.length === 0) return answer

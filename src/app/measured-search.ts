@@ -1,6 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { silentLog } from '../core/log.ts'
-import { createConfiguredLane, shownEmbedder } from '../search/configured-lane.ts'
+import { createConfiguredLane, describeEmbedder } from '../search/configured-lane.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EmbedderPlaces } from '../search/embedders/choose-embedder.ts'
 import type { EvalSearch } from '../search/evaluate.ts'
@@ -48,7 +48,7 @@ export function createMeasuredSearch(options: MeasuredSearchOptions): {
         await semantic?.settled()
         onIndexed?.()
         if (semantic && semantic.status.state !== 'ready')
-          throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${shownEmbedder(embedder)}: ${semantic.status.reason}`)
+          throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${describeEmbedder(embedder)}: ${semantic.status.reason}`)
       },
       async query(query, limit) {
         const { hits, unanswered } = await search.query(query, { limit, visible: () => true, lanes: ranker })

@@ -154,20 +154,20 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
       const { byId } = catalog.snapshot()
       return sources.map((source) => {
         const tool = byId.get(source.id)
-        const text = tool?.origin === 'upstream' ? written.of(keyOf(tool)) : undefined
+        const text = tool?.origin === 'upstream' ? written.get(keyOf(tool)) : undefined
         if (!text) return source
         const requests = [text.when, ...text.requests].filter(Boolean)
         const more = { requests, ...(source.stamp !== undefined && { stamp: stampWith(source.stamp, requests) }) }
         return Object.assign(Object.create(source), more) as SearchSource
       })
     },
-    of: (tool) => written.of(keyOf(tool)),
+    of: (tool) => written.get(keyOf(tool)),
     get version() {
       return version
     },
     get status() {
       const all = listUnknownTools()
-      const done = all.filter(({ key }) => written.of(key)).length
+      const done = all.filter(({ key }) => written.get(key)).length
       const state = running ? ('writing' as const) : cancelPause ? ('paused' as const) : ('idle' as const)
       return { state, written: done, missing: all.length - done }
     },

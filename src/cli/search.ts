@@ -2,7 +2,7 @@ import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf } from '../core/tool.ts'
 import { signatureOf } from '../core/tool-signature.ts'
 import { callState } from '../meta/call-needs.ts'
-import { shownEmbedder } from '../search/configured-lane.ts'
+import { describeEmbedder } from '../search/configured-lane.ts'
 import type { SearchHit } from '../search/tool-search.ts'
 import { type Args, oneOf, readInteger } from './args.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
@@ -28,7 +28,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     progress.done()
     const { embedded, semantic } = app.searchStatus()
     if (semantic?.state === 'unavailable')
-      writeWarning(io, `${shownEmbedder(config.search.embedder)} is unavailable: ${semantic.reason}`)
+      writeWarning(io, `${describeEmbedder(config.search.embedder)} is unavailable: ${semantic.reason}`)
     if (embedded === 'unavailable')
       io.stderr('pegboard: warning: the search model is unavailable; search uses keywords only.\n')
     const view = app.view(caller)

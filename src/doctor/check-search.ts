@@ -3,7 +3,7 @@ import type { Config } from '../config/load-config.ts'
 import { isPegboardError, joinSentences, messageOf } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
-import { embedderFor } from '../search/embedders/choose-embedder.ts'
+import { chooseEmbedder } from '../search/embedders/choose-embedder.ts'
 import { connectFault } from './check-machine.ts'
 import type { ServerChecks } from './check-servers.ts'
 import type { Reporter } from './findings.ts'
@@ -13,7 +13,7 @@ const LLM_MS = 3_000
 /** Why the configured search model cannot be used; undefined if it can. Loads no model. */
 export function searchModelFault({ search, file, dirs }: Config): string | undefined {
   try {
-    embedderFor(search, { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) })
+    chooseEmbedder(search, { cacheDir: dirs.cache, baseDir: file === undefined ? dirs.workspace : dirname(file) })
     return undefined
   } catch (error) {
     return isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)

@@ -57,7 +57,7 @@ export interface AtlasServer {
 
 const SKETCH_HASHES = 16
 /** Minimum share of equal words. Versions of one tool share most of them; tools that share only a name do not. */
-const LEAST_ALIKE = 0.5
+const MIN_LIKENESS = 0.5
 /** That many tools are enough to recognize a server. */
 const LINE_TOOLS = 12
 
@@ -88,10 +88,10 @@ export function likenessOf(sketch: string, other: string): number {
  * @throws Error if the index cannot be read
  */
 export function openAtlas(dir: string): Atlas {
-  const read = (name: string): unknown => JSON.parse(readFileSync(join(dir, `${name}.json`), 'utf8'))
-  return createAtlas(read('index') as AtlasIndex, (server) => {
+  const readJson = (name: string): unknown => JSON.parse(readFileSync(join(dir, `${name}.json`), 'utf8'))
+  return createAtlas(readJson('index') as AtlasIndex, (server) => {
     try {
-      return read(server) as AtlasServer
+      return readJson(server) as AtlasServer
     } catch {
       return undefined
     }
@@ -103,14 +103,14 @@ export function createAtlas(index: AtlasIndex, readServer: (server: string) => A
   const names = new Map(Object.entries(index.tools))
   const servers = new Map<string, AtlasServer | undefined>()
 
-  function placeOf(source: ToolIdentity) {
+  function findEntry(source: ToolIdentity) {
     const candidates = names.get(bareNameOf(source).toLowerCase())
     if (!candidates) return undefined
     const sketch = sketchOf(source.description)
     const [best] = candidates
       .map(([server, at, other]) => ({ server, at, likeness: likenessOf(sketch, other) }))
       .sort((a, b) => b.likeness - a.likeness)
-    if (!best || best.likeness < LEAST_ALIKE) return undefined
+    if (!best || best.likeness < MIN_LIKENESS) return undefined
     if (!servers.has(best.server)) servers.set(best.server, readServer(best.server))
     const server = servers.get(best.server)
     const entry = server?.tools[best.at]
@@ -119,16 +119,16 @@ export function createAtlas(index: AtlasIndex, readServer: (server: string) => A
 
   return {
     id: index.id,
-    requestsOf: (source) => placeOf(source)?.entry.requests,
+    requestsOf: (source) => findEntry(source)?.entry.requests,
     vectorOf(source, encoderId) {
-      const place = encoderId === index.encoder ? placeOf(source) : undefined
-      return place && Float32Array.from(new Int8Array(Buffer.from(place.entry.vector, 'base64')))
+      const match = encoderId === index.encoder ? findEntry(source) : undefined
+      return match && Float32Array.from(new Int8Array(Buffer.from(match.entry.vector, 'base64')))
     },
     neighboursOf(source) {
-      const place = placeOf(source)
-      if (!place) return undefined
-      const { name, next } = place.entry
-      const leading = place.server.tools.filter((tool) => tool.next.includes(name))
+      const match = findEntry(source)
+      if (!match) return undefined
+      const { name, next } = match.entry
+      const leading = match.server.tools.filter((tool) => tool.next.includes(name))
       leading.sort((a, b) => a.next.indexOf(name) - b.next.indexOf(name))
       const before = leading.map((tool) => tool.name)
       // Two tools that follow each other have no order.
@@ -138,18 +138,18 @@ export function createAtlas(index: AtlasIndex, readServer: (server: string) => A
       }
     },
     needOf(source) {
-      const place = placeOf(source)
-      return place && index.needs?.[place.id]
+      const match = findEntry(source)
+      return match && index.needs?.[match.id]
     },
     lineOf(sources) {
-      const some = sources.slice(0, LINE_TOOLS)
+      const sampled = sources.slice(0, LINE_TOOLS)
       const counts = new Map<string, number>()
-      for (const source of some) {
-        const line = placeOf(source)?.server.line
+      for (const source of sampled) {
+        const line = findEntry(source)?.server.line
         if (line) counts.set(line, (counts.get(line) ?? 0) + 1)
       }
       const [best] = [...counts].sort((a, b) => b[1] - a[1])
-      return best && best[1] * 2 > some.length ? best[0] : undefined
+      return best && best[1] * 2 > sampled.length ? best[0] : undefined
     },
   }
 }

@@ -24,6 +24,6 @@ function namesOf(tools: readonly Tool[]): string {
       .join(' ')
       .slice(0, NAME_CHARACTERS),
   )
-  const more = tools.length - names.length
-  return more > 0 ? `${names.join(', ')} and ${more} more` : names.join(', ')
+  const moreCount = tools.length - names.length
+  return moreCount > 0 ? `${names.join(', ')} and ${moreCount} more` : names.join(', ')
 }

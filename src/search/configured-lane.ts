@@ -7,15 +7,15 @@ import { createSemanticLane, type SemanticLane, type SemanticOptions } from './s
  * `search.embedder` as people and logs may see it. Only scheme, host and port of an address are shown, because user,
  * password, path and query can all contain secrets. If the password cannot be told from the host, nothing is shown.
  */
-export function shownEmbedder(embedder: string): string {
+export function describeEmbedder(embedder: string): string {
   const kind = 'openai:'
   if (!embedder.startsWith(kind)) return embedder
   const [, address = '', rest = ''] = /^([^?#]*)(.*)$/s.exec(embedder.slice(kind.length)) ?? []
   // A password may contain an unescaped "@" or "/", so it ends at the last "@"; an "@" at the start of a path segment
   // belongs to the path.
-  const bare = address.replace(/^(https?:\/\/)(?:.*[^/])?@/i, '$1')
-  if (rest.includes('@') || !URL.canParse(bare)) return `${kind}…`
-  const { protocol, host } = new URL(bare)
+  const withoutPassword = address.replace(/^(https?:\/\/)(?:.*[^/])?@/i, '$1')
+  if (rest.includes('@') || !URL.canParse(withoutPassword)) return `${kind}…`
+  const { protocol, host } = new URL(withoutPassword)
   return `${kind}${protocol}//${host}`
 }
 
@@ -30,14 +30,14 @@ export function createConfiguredLane(
 ): SemanticLane | undefined {
   const { embedder } = settings
   if (embedder === 'none' || (embedder === 'embedded' && !places.encoder)) return undefined
-  const label = shownEmbedder(embedder)
+  const label = describeEmbedder(embedder)
   return createSemanticLane({
     ...options,
     source: {
       label,
       async load(signal, onProgress) {
-        const { embedderFor } = await import('./embedders/choose-embedder.ts')
-        const source = embedderFor(settings, places)
+        const { chooseEmbedder } = await import('./embedders/choose-embedder.ts')
+        const source = chooseEmbedder(settings, places)
         if (!source) throw new PegboardError('E_CONFIG_INVALID', `There is no embedder "${label}".`)
         return await source.load(signal, onProgress)
       },

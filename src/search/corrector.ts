@@ -13,9 +13,8 @@ const LONGEST_WORD = 48
 const CLOSENESS = { prefix: 0.375, fuzzy: 0.45 } as const
 
 /**
- * Finds known words for a word that no document contains.
- * A corrector over a vocabulary. Words are indexed by first letter, on the first question for that letter, until
- * `version` changes.
+ * Finds known words for a word that no document contains. Indexes the words with one first letter when the first such
+ * word is corrected, and again after `version` changes.
  */
 export function createCorrector(vocabulary: {
   /** Changes when words are added or removed. */
@@ -44,19 +43,19 @@ export function createCorrector(vocabulary: {
     nearest(word: string, limit: number): Correction[] {
       if (word.length < SHORTEST_PREFIX || word.length > LONGEST_WORD) return []
       const tree = treeFor(word)
-      const found = new Map<string, number>()
-      const keep = (text: string, closeness: number): void => {
-        if (text !== word && closeness > (found.get(text) ?? 0)) found.set(text, closeness)
+      const closenessByWord = new Map<string, number>()
+      const addMatch = (text: string, closeness: number): void => {
+        if (text !== word && closeness > (closenessByWord.get(text) ?? 0)) closenessByWord.set(text, closeness)
       }
       for (const text of tree.atPrefix(word).keys()) {
-        keep(text, CLOSENESS.prefix * (text.length / (text.length + 0.3 * (text.length - word.length))))
+        addMatch(text, CLOSENESS.prefix * (text.length / (text.length + 0.3 * (text.length - word.length))))
       }
-      const typos = typosIn(word)
+      const typos = maxTypos(word)
       if (typos) {
         for (const [text, [, distance]] of tree.fuzzyGet(word, typos))
-          keep(text, CLOSENESS.fuzzy * (text.length / (text.length + distance)))
+          addMatch(text, CLOSENESS.fuzzy * (text.length / (text.length + distance)))
       }
-      return [...found]
+      return [...closenessByWord]
         .map(([text, closeness]) => ({ word: text, closeness }))
         .sort((a, b) => b.closeness - a.closeness || (a.word < b.word ? -1 : 1))
         .slice(0, limit)
@@ -65,7 +64,7 @@ export function createCorrector(vocabulary: {
 }
 
 /** Maximum number of wrong letters. None in short words, where most guesses would be other words. */
-function typosIn(word: string): number | false {
+function maxTypos(word: string): number | false {
   if (word.length < 5) return false
   return word.length < 9 ? 1 : 2
 }

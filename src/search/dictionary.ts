@@ -3,7 +3,7 @@ import type { NumberArray } from './packed-sections.ts'
 /** Number of arrays that `sections()` returns. */
 export const DICTIONARY_SECTIONS = 1
 /** Longer words are cut; real texts do not contain any. */
-const LONGEST = 1024
+const MAX_LENGTH = 1024
 
 /**
  * Assigns numbers to words, from 0 in order of arrival.
@@ -18,10 +18,10 @@ export function createDictionary(saved: readonly Uint8Array[] = []) {
       return words.length
     },
     /** The number of a word, or -1 if it was never added. */
-    find: (word: string): number => numbers.get(word.slice(0, LONGEST)) ?? -1,
+    find: (word: string): number => numbers.get(word.slice(0, MAX_LENGTH)) ?? -1,
     /** The number of a word; adds new words. */
     add(word: string): number {
-      const text = word.slice(0, LONGEST)
+      const text = word.slice(0, MAX_LENGTH)
       const existing = numbers.get(text)
       if (existing !== undefined) return existing
       // A copy, because a part of a string keeps the whole string in memory.

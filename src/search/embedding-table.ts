@@ -87,7 +87,7 @@ const QUERY_WORDS_CAP = 64
 const BATCH = (ROWS_AT - FOUND_AT) / (2 * Int32Array.BYTES_PER_ELEMENT)
 /** Number of leading hash bits that select where the search for a hash begins. */
 const BUCKET_BITS = 14
-const MADE_CAP = 500_000
+const KEPT_CAP = 500_000
 
 export function packTable(settings: TableSettings, parts: TableParts): Uint8Array {
   return packModelFile(TABLE_FILE, settings, [
@@ -101,32 +101,32 @@ export function packTable(settings: TableSettings, parts: TableParts): Uint8Arra
 
 /** @throws RangeError for another kind of file, another version, or a truncated file */
 export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): EmbeddingTable {
-  const { settings: read, arrays } = openModelFile(TABLE_FILE, file)
-  const settings = read as TableSettings
+  const { settings: rawSettings, arrays } = openModelFile(TABLE_FILE, file)
+  const settings = rawSettings as TableSettings
   if (!areUsable(settings)) throw new RangeError('an embedding table with settings that cannot be used')
   const { dims, stems, grams } = settings
   const rows = stems + grams
-  let at = arrays.byteOffset
-  const take = (length: number): number => {
-    const start = at
-    at += alignUp(length, TABLE_FILE.alignment)
+  let offset = arrays.byteOffset
+  const nextOffset = (length: number): number => {
+    const start = offset
+    offset += alignUp(length, TABLE_FILE.alignment)
     return start
   }
   // Copies, so that the whole file can be freed.
-  const hashes = new Uint32Array(arrays.buffer, take(stems * 4), stems).slice()
-  const queryWeights = new Float32Array(arrays.buffer, take(rows * 4), rows).slice()
-  const documentWeights = new Float32Array(arrays.buffer, take(rows * 4), rows).slice()
-  const rarities = new Uint8Array(arrays.buffer, take(stems), stems).slice()
+  const hashes = new Uint32Array(arrays.buffer, nextOffset(stems * 4), stems).slice()
+  const queryWeights = new Float32Array(arrays.buffer, nextOffset(rows * 4), rows).slice()
+  const documentWeights = new Float32Array(arrays.buffer, nextOffset(rows * 4), rows).slice()
+  const rarities = new Uint8Array(arrays.buffer, nextOffset(stems), stems).slice()
   for (const weights of [queryWeights, documentWeights])
     if (!Number.isFinite(weights.reduce((sum, weight) => sum + weight, 0)))
       throw new RangeError('an embedding table with weights that are no numbers')
   const indexOf = createHashFinder(hashes)
   /** After the rows: one temporary vector, then kept vectors made from n-grams. */
-  const passing = ROWS_AT + rows * dims
-  let end = passing + dims
+  const temporaryAddress = ROWS_AT + rows * dims
+  let end = temporaryAddress + dims
   kernel.reserve(end)
   let memory = new Int8Array(kernel.buffer)
-  memory.set(new Int8Array(arrays.buffer, take(rows * dims), rows * dims), ROWS_AT)
+  memory.set(new Int8Array(arrays.buffer, nextOffset(rows * dims), rows * dims), ROWS_AT)
   /** Addresses of vectors made from n-grams. */
   const addressesByStem = new Map<string, number>()
   let { pairs, factors, sums } = batchViews()
@@ -134,8 +134,8 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
   /** Per row: 1 / length of its vector, computed on first use. */
   let inverses = new Float32Array(rows + 1)
   /** The selected vectors: address of their list, count, and 1 / length of each. */
-  let list = 0
-  let chosen = 0
+  let listAddress = 0
+  let chosenCount = 0
   let chosenInverses = new Float32Array(1024)
 
   function batchViews() {
@@ -175,15 +175,15 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
 
   /** Adds a stem's own row, or the rows of its n-grams. */
   function addStem(stem: string, weight: number, weights: Float32Array | undefined): void {
-    const own = indexOf(hashOf(stem))
-    if (own >= 0) {
-      addRow(own, weights ? weight * (weights[own] as number) : weight)
+    const ownRow = indexOf(hashOf(stem))
+    if (ownRow >= 0) {
+      addRow(ownRow, weights ? weight * (weights[ownRow] as number) : weight)
       return
     }
-    const found = gramsOf(stem)
-    for (const hash of found) {
+    const gramHashes = gramsOf(stem)
+    for (const hash of gramHashes) {
       const row = stems + (hash % grams)
-      addRow(row, (weight * (weights ? (weights[row] as number) : 1)) / found.length)
+      addRow(row, (weight * (weights ? (weights[row] as number) : 1)) / gramHashes.length)
     }
   }
 
@@ -196,12 +196,12 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
     for (const [stem, count] of counts) addStem(stem, weight * (1 + Math.log(count)), weights)
   }
 
-  function makeRow(stem: string, keep: boolean): number {
+  function createRow(stem: string, keep: boolean): number {
     const sum = sumOf(() => addStem(stem, 1, undefined)).slice()
     let largest = 0
     for (const value of sum) largest = Math.max(largest, Math.abs(value))
-    const isKept = keep && addressesByStem.size < MADE_CAP
-    const address = isKept ? end : passing
+    const isKept = keep && addressesByStem.size < KEPT_CAP
+    const address = isKept ? end : temporaryAddress
     if (isKept) {
       addressesByStem.set(stem, address)
       end += dims
@@ -243,31 +243,31 @@ export function openTable(file: Uint8Array, kernel: Kernel = createKernel()): Em
       return unitVector(sum)
     },
     addressOf(stem, keep) {
-      const own = indexOf(hashOf(stem))
-      return own >= 0 ? ROWS_AT + own * dims : (addressesByStem.get(stem) ?? makeRow(stem, keep))
+      const ownRow = indexOf(hashOf(stem))
+      return ownRow >= 0 ? ROWS_AT + ownRow * dims : (addressesByStem.get(stem) ?? createRow(stem, keep))
     },
     knows: (text) =>
       piecesOf(text.slice(0, MAX_QUERY_CHARACTERS), QUERY_WORDS_CAP).some(
         (piece) => indexOf(hashOf(stemOf(piece))) >= 0,
       ),
     rarityOf(stem) {
-      const own = indexOf(hashOf(stem))
-      return own >= 0 ? (rarities[own] as number) / 255 : 1
+      const ownRow = indexOf(hashOf(stem))
+      return ownRow >= 0 ? (rarities[ownRow] as number) / 255 : 1
     },
     choose(addresses, count) {
-      chosen = count
-      list = alignUp(end, 4)
-      reserve(list + count * 4)
-      new Int32Array(kernel.buffer, list, count).set(addresses.subarray(0, count))
+      chosenCount = count
+      listAddress = alignUp(end, 4)
+      reserve(listAddress + count * 4)
+      new Int32Array(kernel.buffer, listAddress, count).set(addresses.subarray(0, count))
       if (chosenInverses.length < count) chosenInverses = new Float32Array(count * 2)
       for (let index = 0; index < count; index++) chosenInverses[index] = inverseOf(addresses[index] as number)
     },
     cosines(address, out) {
       new Int16Array(kernel.buffer, 0, dims).set(memory.subarray(address, address + dims))
       const inverse = inverseOf(address)
-      for (let done = 0; done < chosen; done += MAX_SCORES) {
-        const size = Math.min(MAX_SCORES, chosen - done)
-        kernel.gather(list + done * 4, size, dims)
+      for (let done = 0; done < chosenCount; done += MAX_SCORES) {
+        const size = Math.min(MAX_SCORES, chosenCount - done)
+        kernel.gather(listAddress + done * 4, size, dims)
         const sums = new Int32Array(kernel.buffer, SCORES_AT, size)
         for (let index = 0; index < size; index++)
           out[done + index] = (sums[index] as number) * inverse * (chosenInverses[done + index] as number)

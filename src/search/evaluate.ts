@@ -77,7 +77,7 @@ export interface EvalOptions {
 }
 
 const DEPTH = 10
-const BREATH_MS = 100
+const YIELD_MS = 100
 
 /** Share of the relevant tools that are among the first `k`. */
 export function recallAt(ranked: readonly string[], relevant: ReadonlySet<string>, k: number): number {
@@ -129,14 +129,14 @@ export function sourceOfEvalTool(tool: EvalTool): SearchSource {
 
 /**
  * Which of `candidates` can be added to `tools` without making a right answer count as wrong: excludes tools with the
- * name of a relevant tool (ignoring case and server prefix) and tools with an id that exists. If more than `most`
+ * name of a relevant tool (ignoring case and server prefix) and tools with an id that exists. If more than `max`
  * remain, takes a reproducible sample: those with the lowest hash.
  */
 export function distractorsFor(
   tools: readonly EvalTool[],
   queries: readonly EvalQuery[],
   candidates: readonly EvalTool[],
-  most = Number.POSITIVE_INFINITY,
+  max = Number.POSITIVE_INFINITY,
 ): EvalTool[] {
   const ids = new Set(tools.map(({ id }) => id))
   const relevant = new Set(queries.flatMap((query) => query.relevant))
@@ -146,19 +146,19 @@ export function distractorsFor(
     ids.add(tool.id)
     return true
   })
-  if (allowed.length <= most) return allowed
+  if (allowed.length <= max) return allowed
   const ordered = allowed.map((tool) => ({ tool, hash: fnv1a(tool.id) }))
   ordered.sort((a, b) => a.hash - b.hash || (a.tool.id < b.tool.id ? -1 : 1))
-  return ordered.slice(0, most).map(({ tool }) => tool)
+  return ordered.slice(0, max).map(({ tool }) => tool)
 }
 
 /** The lower-case name with and without its server prefix: `github__create_issue` and `create_issue`. */
 function namesOf({ server, name }: EvalTool): string[] {
-  const whole = name.toLowerCase()
+  const fullName = name.toLowerCase()
   const prefix = server.toLowerCase()
   const [, bare] =
-    prefix && whole.startsWith(prefix) ? (/^[^\p{L}\p{N}]+(.+)$/u.exec(whole.slice(prefix.length)) ?? []) : []
-  return bare === undefined ? [whole] : [whole, bare]
+    prefix && fullName.startsWith(prefix) ? (/^[^\p{L}\p{N}]+(.+)$/u.exec(fullName.slice(prefix.length)) ?? []) : []
+  return bare === undefined ? [fullName] : [fullName, bare]
 }
 
 /** FNV-1a, 32 bits, over UTF-16 code units. */
@@ -190,18 +190,18 @@ export async function evaluateSources(
   if (queries[0]) await search.query(queries[0].query, DEPTH)
   const latencies: number[] = []
   const rows: EvalRow[] = []
-  let breathed = performance.now()
+  let lastYield = performance.now()
   for (const query of queries) {
     const started = nowMs()
     const { ids: answers, unlikely = answers.length === 0 } = await search.query(query.query, DEPTH)
     latencies.push(nowMs() - started)
     rows.push({ ...query, answers, unlikely, ranks: query.relevant.map((id) => answers.indexOf(id) + 1) })
-    if (performance.now() - breathed < BREATH_MS) continue
+    if (performance.now() - lastYield < YIELD_MS) continue
     // Search may answer without yielding, so this lets an abort signal through.
     await setImmediate()
     signal?.throwIfAborted()
     onProgress?.(rows.length, queries.length)
-    breathed = performance.now()
+    lastYield = performance.now()
   }
   const unlabelled = rows.filter(({ relevant }) => relevant.length === 0)
   const languages = new Set(rows.flatMap(({ lang }) => lang ?? []))

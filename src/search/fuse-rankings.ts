@@ -33,7 +33,7 @@ export interface FusionWeights {
 }
 
 /** Ranking scores that differ by more are equally far apart. */
-export const MOST_MARGIN = 3
+export const MAX_MARGIN = 3
 
 export const FEATURES = [
   'lexical',
@@ -75,7 +75,7 @@ export function shownRelevanceOf(features: Features, margin: number, weights: Fu
   const { shown } = weights
   if (!shown) return relevanceOf(features, weights)
   const { evidence = 0, margin: perMargin = 0, bias = 0 } = shown
-  const bounded = Math.max(-MOST_MARGIN, Math.min(MOST_MARGIN, margin))
+  const bounded = Math.max(-MAX_MARGIN, Math.min(MAX_MARGIN, margin))
   return probability(evidence * evidenceOf(features, weights) + perMargin * bounded + bias)
 }
 
@@ -109,10 +109,10 @@ export function reciprocalRank(ranks: readonly (number | undefined)[]): number {
 /** The formula of the original design: ten times the cosine, plus two to three for keyword matches. */
 const SOURCE = { cosineFloor: 0.2, times: 10, boost: 3, usage: 1, least: 5 } as const
 
-/** @param semantic false if there are no vectors; then nothing is dropped */
-export function sourceScore({ cosine, lexicalShare }: Features, calls: number, semantic: boolean): number {
-  const near = cosine >= SOURCE.cosineFloor ? cosine * SOURCE.times : 0
+/** @param hasVectors false if there are no vectors; then nothing is dropped */
+export function sourceScore({ cosine, lexicalShare }: Features, calls: number, hasVectors: boolean): number {
+  const cosineScore = cosine >= SOURCE.cosineFloor ? cosine * SOURCE.times : 0
   const boost = lexicalShare > 0 ? SOURCE.boost - 1 + lexicalShare : 0
-  const score = near + boost + Math.min(USAGE.perCall * Math.max(0, calls || 0), USAGE.most) * SOURCE.usage
-  return semantic && score < SOURCE.least ? 0 : score
+  const score = cosineScore + boost + Math.min(USAGE.perCall * Math.max(0, calls || 0), USAGE.most) * SOURCE.usage
+  return hasVectors && score < SOURCE.least ? 0 : score
 }

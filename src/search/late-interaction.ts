@@ -23,30 +23,30 @@ const TOOL_STEMS_CAP = 40
 export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex) {
   /** Per stem number: address of its vector (0 if not looked up yet) and its position among the stems of this query. */
   let addresses = new Int32Array()
-  let places = new Int32Array()
+  let positions = new Int32Array()
   let generation = index.generation
-  let distinct = new Int32Array(1024)
+  let stemAddresses = new Int32Array(1024)
   let stems = new Int32Array(1024)
   let count = 0
   let cosines = new Float32Array(1024)
   /** Positions of the stems of each tool, one tool after the other. */
-  let flat = new Int32Array(4096)
+  let toolStems = new Int32Array(4096)
 
   /** Assigns a position to a stem that has none yet. */
-  function newPlace(stem: number): number {
+  function assignPosition(stem: number): number {
     if (stem >= addresses.length) {
       addresses = withRoom(addresses, stem + 1)
-      places = withRoom(places, stem + 1)
+      positions = withRoom(positions, stem + 1)
     }
     if (addresses[stem] === 0) addresses[stem] = table.addressOf(index.stemText(stem), true)
-    if (count >= distinct.length) {
-      distinct = withRoom(distinct, count + 1)
+    if (count >= stemAddresses.length) {
+      stemAddresses = withRoom(stemAddresses, count + 1)
       stems = withRoom(stems, count + 1)
       cosines = withRoom(cosines, count + 1)
     }
-    distinct[count] = addresses[stem] as number
+    stemAddresses[count] = addresses[stem] as number
     stems[count] = stem
-    places[stem] = ++count
+    positions[stem] = ++count
     return count - 1
   }
 
@@ -62,32 +62,32 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
       let used = 0
       count = 0
       for (let at = 0; at < slots.length; at++) {
-        flat = withRoom(flat, used + TOOL_STEMS_CAP)
-        const end = used + index.copyStems(slots[at] as number, flat, used, TOOL_STEMS_CAP)
-        let ofName = 0
+        toolStems = withRoom(toolStems, used + TOOL_STEMS_CAP)
+        const end = used + index.copyStems(slots[at] as number, toolStems, used, TOOL_STEMS_CAP)
+        let nameCount = 0
         for (; used < end; used++) {
-          const entry = flat[used] as number
-          ofName += entry & 1
-          const place = places[entry >>> 1] ?? 0
-          flat[used] = place > 0 ? place - 1 : newPlace(entry >>> 1)
+          const entry = toolStems[used] as number
+          nameCount += entry & 1
+          const position = positions[entry >>> 1] ?? 0
+          toolStems[used] = position > 0 ? position - 1 : assignPosition(entry >>> 1)
         }
-        names[at] = ofName
+        names[at] = nameCount
         starts[at + 1] = used
       }
-      for (let place = 0; place < count; place++) places[stems[place] as number] = 0
+      for (let position = 0; position < count; position++) positions[stems[position] as number] = 0
 
-      const covered: Coverage = { query: new Float32Array(slots.length), name: new Float32Array(slots.length) }
-      table.choose(distinct, count)
+      const coverage: Coverage = { query: new Float32Array(slots.length), name: new Float32Array(slots.length) }
+      table.choose(stemAddresses, count)
       /** For each stem of a name, the similarity of the nearest query word. */
       const nearest = new Float32Array(used)
-      let all = 0
+      let totalWeight = 0
       for (const stem of stemsOf(query)) {
         const weight = index.rarityOf(stem, accept) * table.rarityOf(stem)
         const address = table.addressOf(stem, false)
-        all += weight
+        totalWeight += weight
         table.cosines(address, cosines)
         const near = cosines
-        const list = flat
+        const list = toolStems
         for (let at = 0; at < slots.length; at++) {
           const start = starts[at] as number
           const end = starts[at + 1] as number
@@ -98,22 +98,22 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
             if (cosine > best) best = cosine
             if (index < nameEnd && cosine > (nearest[index] as number)) nearest[index] = cosine
           }
-          covered.query[at] = (covered.query[at] as number) + weight * best
+          coverage.query[at] = (coverage.query[at] as number) + weight * best
         }
       }
       for (let at = 0; at < slots.length; at++) {
-        if (all > 0) covered.query[at] = (covered.query[at] as number) / all
+        if (totalWeight > 0) coverage.query[at] = (coverage.query[at] as number) / totalWeight
         const start = starts[at] as number
-        let ofName = 0
+        let nameWeight = 0
         let sum = 0
-        for (let place = start; place < start + (names[at] as number); place++) {
-          const worth = index.rarityOf(stems[flat[place] as number] as number)
-          ofName += worth
-          sum += worth * (nearest[place] as number)
+        for (let position = start; position < start + (names[at] as number); position++) {
+          const rarity = index.rarityOf(stems[toolStems[position] as number] as number)
+          nameWeight += rarity
+          sum += rarity * (nearest[position] as number)
         }
-        covered.name[at] = ofName > 0 ? sum / ofName : 0
+        coverage.name[at] = nameWeight > 0 ? sum / nameWeight : 0
       }
-      return covered
+      return coverage
     },
   }
 }

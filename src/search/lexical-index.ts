@@ -13,7 +13,7 @@ import {
   splitJoined,
   TERM_WEIGHTS,
   termsOf,
-  unswap,
+  undoSwap,
   type WordTerms,
 } from './terms.ts'
 import { stemOf } from './tokenize.ts'
@@ -172,12 +172,12 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   /** False if `postings` is older than the rows. */
   let isInverted = true
   /** True if anything that `refresh` computes is out of date. */
-  let stale = true
-  let refreshed = 0
+  let isStale = true
+  let refreshCount = 0
   let generation = 0
   let rowsUsed = 0
   /** Entries in `rows` of documents that were replaced or removed. */
-  let obsolete = 0
+  let obsoleteEntries = 0
   let size = 0
   /** Highest slot ever used plus one. */
   let slots = rowLengths.length
@@ -212,7 +212,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   const groups = new Map<number, Group>()
 
   const corrector = createCorrector({
-    version: () => refreshed,
+    version: () => refreshCount,
     *withInitialOf(word) {
       for (const [text, id] of dictionary.withInitialOf(word)) if (documentsOf(id) > 0) yield text
     },
@@ -227,7 +227,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   }
 
   /** The number of a document's word. Its stem gets a number too. */
-  function numberOf(text: string): number {
+  function addWord(text: string): number {
     const word = dictionary.add(text)
     stems = withRoom(stems, dictionary.size)
     if (stems[word] !== 0) return word
@@ -244,20 +244,20 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     rowLengths = withRoom(rowLengths, slot + 1)
     slots = Math.max(slots, slot + 1)
     const row: number[] = []
-    const others: number[] = []
+    const otherEntries: number[] = []
     const nameStems: number[] = []
     for (const [text, { weight, ofName }] of documentWords(document)) {
-      if (row.length + others.length >= ROW_CAP || dictionary.size >= WORDS_CAP - 2) break
+      if (row.length + otherEntries.length >= ROW_CAP || dictionary.size >= WORDS_CAP - 2) break
       const count = Math.min(COUNT_MASK, Math.max(1, Math.round(weight * COUNT_SCALE)))
-      const word = numberOf(text)
+      const word = addWord(text)
       const stem = stems[word] as number
       // Of several forms of one word in a name, only the first counts as part of the name.
       if (ofName && !nameStems.includes(stem)) {
         nameStems.push(stem)
         row.push(((word << WORD_SHIFT) | NAME_BIT | count) >>> 0)
-      } else others.push(((word << WORD_SHIFT) | count) >>> 0)
+      } else otherEntries.push(((word << WORD_SHIFT) | count) >>> 0)
     }
-    for (const entry of others) row.push(entry)
+    for (const entry of otherEntries) row.push(entry)
     rows = withRoom(rows, rowsUsed + row.length)
     rows.set(row, rowsUsed)
     rowStarts[slot] = rowsUsed
@@ -266,13 +266,13 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     size++
     names.add(slot, document)
     setStale()
-    if (obsolete > FEW_OBSOLETE && obsolete * 2 > rowsUsed) refresh()
+    if (obsoleteEntries > FEW_OBSOLETE && obsoleteEntries * 2 > rowsUsed) refresh()
   }
 
   function clear(slot: number): void {
     if (!rowLengths[slot]) return
     names.remove(slot)
-    obsolete += (rowLengths[slot] as number) - 1
+    obsoleteEntries += (rowLengths[slot] as number) - 1
     rowLengths[slot] = 0
     size--
     setStale()
@@ -280,32 +280,32 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
 
   function setStale(): void {
     isInverted = false
-    stale = true
+    isStale = true
   }
 
-  function visitRow(slot: number, see: (word: number, count: number) => void): void {
+  function visitRow(slot: number, onWord: (word: number, count: number) => void): void {
     const start = rowStarts[slot] as number
     const end = start + (rowLengths[slot] as number) - 1
-    for (let at = start; at < end; at++) see((rows[at] as number) >>> WORD_SHIFT, (rows[at] as number) & COUNT_MASK)
+    for (let at = start; at < end; at++) onWord((rows[at] as number) >>> WORD_SHIFT, (rows[at] as number) & COUNT_MASK)
   }
 
   /** Makes all changes since the last search searchable. */
   function refresh(): void {
-    if (!stale) return
-    stale = false
-    refreshed++
+    if (!isStale) return
+    isStale = false
+    refreshCount++
     groups.clear()
-    const live: number[] = []
-    for (let slot = 0; slot < slots; slot++) if (rowLengths[slot] !== 0) live.push(slot)
+    const usedSlots: number[] = []
+    for (let slot = 0; slot < slots; slot++) if (rowLengths[slot] !== 0) usedSlots.push(slot)
     if (!isInverted) {
-      packRows(live)
-      postings = invert(dictionary.size, live, visitRow)
+      packRows(usedSlots)
+      postings = invert(dictionary.size, usedSlots, visitRow)
     }
-    linkStems(live)
+    linkStems(usedSlots)
     if (dictionary.size > FEW_WORDS && countUsedWords() * 2 < dictionary.size) {
       renumberWords()
-      postings = invert(dictionary.size, live, visitRow)
-      linkStems(live)
+      postings = invert(dictionary.size, usedSlots, visitRow)
+      linkStems(usedSlots)
     }
     isInverted = true
     if (scores.length < slots) {
@@ -315,15 +315,15 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       gathered = new Uint32Array(room)
       norms = new Float32Array(room)
     }
-    computeNorms(live)
+    computeNorms(usedSlots)
   }
 
-  function packRows(live: readonly number[]): void {
+  function packRows(usedSlots: readonly number[]): void {
     let used = 0
-    for (const slot of live) used += (rowLengths[slot] as number) - 1
+    for (const slot of usedSlots) used += (rowLengths[slot] as number) - 1
     const packed = new Uint32Array(used)
     used = 0
-    for (const slot of live) {
+    for (const slot of usedSlots) {
       const start = rowStarts[slot] as number
       const length = (rowLengths[slot] as number) - 1
       packed.set(rows.subarray(start, start + length), used)
@@ -332,7 +332,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     }
     rows = packed
     rowsUsed = used
-    obsolete = 0
+    obsoleteEntries = 0
   }
 
   function countUsedWords(): number {
@@ -344,18 +344,18 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   /** Removes words that no document contains any more. */
   function renumberWords(): void {
     generation++
-    const before = dictionary
-    const renumbered = new Int32Array(before.size)
+    const previous = dictionary
+    const renumbered = new Int32Array(previous.size)
     dictionary = createDictionary()
     stems = new Int32Array()
     for (const [at, entry] of rows.entries()) {
       const old = entry >>> WORD_SHIFT
-      if (renumbered[old] === 0) renumbered[old] = numberOf(before.wordOf(old)) + 1
+      if (renumbered[old] === 0) renumbered[old] = addWord(previous.wordOf(old)) + 1
       rows[at] = ((((renumbered[old] as number) - 1) << WORD_SHIFT) | (entry & (NAME_BIT | COUNT_MASK))) >>> 0
     }
   }
 
-  function linkStems(live: readonly number[]): void {
+  function linkStems(usedSlots: readonly number[]): void {
     firstWords = new Int32Array(dictionary.size)
     nextWords = new Int32Array(dictionary.size)
     stemDocuments = new Uint32Array(dictionary.size)
@@ -367,7 +367,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     }
     /** Per stem: the last slot it was counted for, plus 1. */
     const counted = new Uint32Array(dictionary.size)
-    for (const slot of live)
+    for (const slot of usedSlots)
       visitRow(slot, (word) => {
         const stem = (stems[word] as number) - 1
         if (counted[stem] === slot + 1) return
@@ -376,9 +376,9 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       })
   }
 
-  function computeNorms(live: readonly number[]): void {
+  function computeNorms(usedSlots: readonly number[]): void {
     let total = 0
-    for (const slot of live) {
+    for (const slot of usedSlots) {
       let length = 0
       visitRow(slot, (_word, count) => {
         length += count
@@ -388,14 +388,14 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     }
     const average = total / Math.max(1, size)
     const { saturation, lengthNorm } = RANKING
-    for (const slot of live)
+    for (const slot of usedSlots)
       norms[slot] = saturation * COUNT_SCALE * (1 - lengthNorm + (lengthNorm * (norms[slot] as number)) / average)
   }
 
   function wordsOfStem(stem: number): number[] {
-    const found: number[] = []
-    for (let word = firstWords[stem] as number; word > 0; word = nextWords[word - 1] as number) found.push(word - 1)
-    return found
+    const words: number[] = []
+    for (let word = firstWords[stem] as number; word > 0; word = nextWords[word - 1] as number) words.push(word - 1)
+    return words
   }
 
   /** The words of a synonym group that occur in documents, and how many documents contain any of them. */
@@ -408,17 +408,17 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       if (stem >= 0) members.push(...wordsOfStem(stem))
     }
     gather(members)
-    const found = { words: members, documents: gatheredCount }
+    const result = { words: members, documents: gatheredCount }
     for (let at = 0; at < gatheredCount; at++) counts[gathered[at] as number] = 0
-    groups.set(group, found)
-    return found
+    groups.set(group, result)
+    return result
   }
 
   /**
    * True if a visible document contains any of these words. Words that only hidden documents contain count as
    * unknown.
    */
-  function isSeen(words: readonly number[], accept: (slot: number) => boolean): boolean {
+  function isVisibleWord(words: readonly number[], accept: (slot: number) => boolean): boolean {
     const { starts, entries } = postings
     for (const word of words) {
       const end = starts[word + 1] ?? 0
@@ -437,39 +437,39 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     for (const word of queryWords) {
       let isFound = false
       const weight = word.faint ? faint : 1
-      const want = (key: string, found: readonly number[], boost: number, documents: number): void => {
-        if (documents === 0 || !isSeen(found, accept)) return
+      const addTerm = (key: string, termWords: readonly number[], boost: number, documents: number): void => {
+        if (documents === 0 || !isVisibleWord(termWords, accept)) return
         isFound = true
         const worth = boost * rarity(documents)
-        if ((terms.get(key)?.worth ?? 0) < worth) terms.set(key, { words: found, source: word.word, worth })
+        if ((terms.get(key)?.worth ?? 0) < worth) terms.set(key, { words: termWords, source: word.word, worth })
       }
-      const wantWord = (form: WordTerms, factor: number): void => {
+      const addWordTerms = (form: WordTerms, factor: number): void => {
         const literal = dictionary.find(form.word)
-        want(`w${literal}`, [literal], TERM_WEIGHTS.word * factor, documentsOf(literal))
+        addTerm(`w${literal}`, [literal], TERM_WEIGHTS.word * factor, documentsOf(literal))
         const stem = dictionary.find(form.stem)
-        if (stem >= 0) want(`s${stem}`, wordsOfStem(stem), TERM_WEIGHTS.stem * factor, stemDocuments[stem] as number)
+        if (stem >= 0) addTerm(`s${stem}`, wordsOfStem(stem), TERM_WEIGHTS.stem * factor, stemDocuments[stem] as number)
         if (form.group === undefined) return
         const group = groupOf(form.group)
-        want(`g${form.group}`, group.words, TERM_WEIGHTS.synonym * factor, group.documents)
+        addTerm(`g${form.group}`, group.words, TERM_WEIGHTS.synonym * factor, group.documents)
       }
-      wantWord(word, weight)
-      for (const part of word.parts) wantWord(part, PART_WEIGHT * weight)
+      addWordTerms(word, weight)
+      for (const part of word.parts) addWordTerms(part, PART_WEIGHT * weight)
       if (!isFound && unknown.length < RANKING.maxRespelt) {
-        const swapped = unswap(word.word, (text) => isSeen([dictionary.find(text)], accept))
+        const swapped = undoSwap(word.word, (text) => isVisibleWord([dictionary.find(text)], accept))
         const pieces = swapped
           ? [swapped]
           : splitJoined(word.word, (text) => {
               const piece = dictionary.find(text)
-              return isSeen([piece], accept) ? documentsOf(piece) : 0
+              return isVisibleWord([piece], accept) ? documentsOf(piece) : 0
             })
-        for (const piece of pieces ?? []) wantWord(termsOf(piece), RANKING.respelt)
+        for (const piece of pieces ?? []) addWordTerms(termsOf(piece), RANKING.respelt)
         if (pieces) corrections.set(word.word, pieces.join(' '))
       }
       if (!isFound) unknown.push(word.word)
       for (const { stem } of word.parts) queryStems.push(dictionary.find(stem))
       const stem = dictionary.find(word.stem)
       queryStems.push(stem)
-      const literal = stem < 0 || !isSeen(wordsOfStem(stem), accept) ? 0 : (stemDocuments[stem] as number)
+      const literal = stem < 0 || !isVisibleWord(wordsOfStem(stem), accept) ? 0 : (stemDocuments[stem] as number)
       const documents = literal === 0 && isFound && word.group !== undefined ? groupOf(word.group).documents : literal
       // A synonym alone, or no match, is not a full match, because the word could have occurred literally.
       if (literal === 0) ideal += weight * rarity(documents) * (TERM_WEIGHTS.word + TERM_WEIGHTS.stem)
@@ -524,18 +524,18 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     const { starts, entries } = postings
     const sums = counts
     const into = gathered
-    let found = 0
+    let slotCount = 0
     for (const word of words) {
       const end = starts[word + 1] ?? 0
       for (let at = starts[word] ?? 0; at < end; at++) {
         const entry = entries[at] as number
         const slot = entry >>> SLOT_SHIFT
-        const before = sums[slot] as number
-        if (before === 0) into[found++] = slot
-        sums[slot] = before + (entry & COUNT_MASK)
+        const previousCount = sums[slot] as number
+        if (previousCount === 0) into[slotCount++] = slot
+        sums[slot] = previousCount + (entry & COUNT_MASK)
       }
     }
-    gatheredCount = found
+    gatheredCount = slotCount
   }
 
   /** Share of the tool's own name that the query covers, weighted by rarity, 0 to 1. */
@@ -564,7 +564,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     return covered / all
   }
 
-  function boosted(slot: number): number {
+  function boostedScoreOf(slot: number): number {
     return Math.min(RANKING.highest, (scores[slot] as number) * (1 + RANKING.nameCoverage * coverageOf(slot)))
   }
 
@@ -577,9 +577,9 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     let least = leastFor(best)
     for (let slot = 0; slot < end; slot++) {
       if ((from[slot] as number) <= least) continue
-      const reached = boosted(slot)
-      if (!best.wants(slot, reached) || !accept(slot)) continue
-      best.add(slot, reached)
+      const boostedScore = boostedScoreOf(slot)
+      if (!best.accepts(slot, boostedScore) || !accept(slot)) continue
+      best.add(slot, boostedScore)
       least = leastFor(best)
     }
     return best.list().map((hit) => ({ ...hit, exactName: false }))
@@ -590,13 +590,13 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   }
 
   /** Terms for words that no document contains, treated as prefixes or misspellings of known words. */
-  function guesses({ unknown, corrections }: Plan, accept: (slot: number) => boolean): Term[] {
+  function createGuesses({ unknown, corrections }: Plan, accept: (slot: number) => boolean): Term[] {
     if (unknown.length === 0 || unknown.length > RANKING.maxGuessedWords) return []
     return unknown.flatMap((word) =>
       corrector
         .nearest(word, 4 * RANKING.guessesPerWord)
         .map(({ word: text, closeness }) => ({ text, closeness, guess: dictionary.find(text) }))
-        .filter(({ guess }) => isSeen([guess], accept))
+        .filter(({ guess }) => isVisibleWord([guess], accept))
         .slice(0, RANKING.guessesPerWord)
         .map(({ text, closeness, guess }) => {
           if (!corrections.has(word)) corrections.set(word, text)
@@ -614,34 +614,37 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     plan = planFor(queryWords, accept)
     for (const stem of plan.stems) queryStemFlags[stem] = 1
     for (const term of plan.terms) score(term, plan.ideal)
-    const most = Math.min(size, Math.max(0, Math.floor(limit) || 0))
-    const named = most > 0 ? names.match(query, accept) : []
-    let hits = rank(most, accept)
-    let looked = plan.terms
-    if (named.length === 0 && (hits[0]?.score ?? 0) < RANKING.poor) {
-      const guessed = guesses(plan, accept)
-      for (const term of guessed) score(term, plan.ideal)
-      if (guessed.length > 0) hits = rank(most, accept)
-      looked = [...looked, ...guessed]
+    const maxHits = Math.min(size, Math.max(0, Math.floor(limit) || 0))
+    const namedSlots = maxHits > 0 ? names.match(query, accept) : []
+    let hits = rank(maxHits, accept)
+    let usedTerms = plan.terms
+    if (namedSlots.length === 0 && (hits[0]?.score ?? 0) < RANKING.poor) {
+      const guessTerms = createGuesses(plan, accept)
+      for (const term of guessTerms) score(term, plan.ideal)
+      if (guessTerms.length > 0) hits = rank(maxHits, accept)
+      usedTerms = [...usedTerms, ...guessTerms]
     }
-    if (named.length === 0 && (hits[0]?.score ?? 0) < RANKING.floor) hits = []
-    const exact = named.map((slot): LexicalHit => ({ slot, score: 1, exactName: true }))
+    if (namedSlots.length === 0 && (hits[0]?.score ?? 0) < RANKING.floor) hits = []
+    const exactHits = namedSlots.map((slot): LexicalHit => ({ slot, score: 1, exactName: true }))
     return {
-      hits: [...exact, ...hits.filter(({ slot }) => !named.includes(slot))].slice(0, Math.max(most, exact.length)),
-      scoreOf: (slot) => (named.includes(slot) ? 1 : rowLengths[slot] ? boosted(slot) : 0),
-      termsOf: (slot) => matchedWords(slot, queryWords, looked),
+      hits: [...exactHits, ...hits.filter(({ slot }) => !namedSlots.includes(slot))].slice(
+        0,
+        Math.max(maxHits, exactHits.length),
+      ),
+      scoreOf: (slot) => (namedSlots.includes(slot) ? 1 : rowLengths[slot] ? boostedScoreOf(slot) : 0),
+      termsOf: (slot) => findMatchedWords(slot, queryWords, usedTerms),
       corrections: plan.corrections,
       unknownWords: plan.unknown,
     }
   }
 
-  function matchedWords(slot: number, queryWords: readonly QueryWord[], looked: readonly Term[]): string[] {
-    const has = new Set<number>()
-    if (rowLengths[slot]) visitRow(slot, (word) => has.add(word))
-    const found = new Set<string>()
-    for (const { words, source } of looked) if (words.some((word) => has.has(word))) found.add(source)
-    const inOrder = queryWords.map(({ word }) => word).filter((word) => found.has(word))
-    return [...new Set([...inOrder, ...found])]
+  function findMatchedWords(slot: number, queryWords: readonly QueryWord[], usedTerms: readonly Term[]): string[] {
+    const slotWords = new Set<number>()
+    if (rowLengths[slot]) visitRow(slot, (word) => slotWords.add(word))
+    const matched = new Set<string>()
+    for (const { words, source } of usedTerms) if (words.some((word) => slotWords.has(word))) matched.add(source)
+    const inOrder = queryWords.map(({ word }) => word).filter((word) => matched.has(word))
+    return [...new Set([...inOrder, ...matched])]
   }
 
   function save(): Uint8Array {
@@ -680,11 +683,11 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       return count
     },
     stemText: (stem) => dictionary.wordOf(stem),
-    rarityOf(given, accept) {
+    rarityOf(stemOrText, accept) {
       refresh()
-      const stem = typeof given === 'number' ? given : dictionary.find(given)
-      const isThere = stem >= 0 && (accept === undefined || isSeen(wordsOfStem(stem), accept))
-      return rarity(isThere ? (stemDocuments[stem] as number) : 0)
+      const stem = typeof stemOrText === 'number' ? stemOrText : dictionary.find(stemOrText)
+      const isVisible = stem >= 0 && (accept === undefined || isVisibleWord(wordsOfStem(stem), accept))
+      return rarity(isVisible ? (stemDocuments[stem] as number) : 0)
     },
     get generation() {
       return generation

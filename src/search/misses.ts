@@ -37,7 +37,7 @@ export interface MissesOptions {
 const WINDOW_MS = 10 * 60_000
 const MAX_OWNERS = 1_000
 const MAX_OPEN = 16
-const KEPT = { count: 1_000, ageMs: 90 * 24 * 60 * 60_000 } as const
+const RETENTION = { count: 1_000, ageMs: 90 * 24 * 60 * 60_000 } as const
 /** The file is shortened when it is larger. */
 const MAX_BYTES = 512 * 1024
 
@@ -45,15 +45,15 @@ interface OpenQuery extends AnsweredQuery {
   readonly at: number
   /** The only query of its search. */
   readonly isAlone: boolean
-  /** A tool that was called next although no search had shown it; counts if none of the answer is called. */
-  readonly other?: string
+  /** The tool of the next call, which no search had listed. Recorded if no tool of the answer is called. */
+  readonly unlistedTool?: string
 }
 
 /** Watches which tools are called after a search, and keeps the queries that were answered badly. */
 export function createMissRecorder({ file, clock, hide, onError }: MissesOptions) {
   const owners = new Map<string, OpenQuery[]>()
 
-  function keep(misses: readonly Miss[]): void {
+  function save(misses: readonly Miss[]): void {
     if (misses.length === 0) return
     try {
       mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
@@ -65,7 +65,10 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
     }
   }
 
-  const missOf = ({ at, query, other }: OpenQuery, more: Partial<Miss> = other ? { called: other } : {}): Miss => ({
+  const missOf = (
+    { at, query, unlistedTool }: OpenQuery,
+    more: Partial<Miss> = unlistedTool ? { called: unlistedTool } : {},
+  ): Miss => ({
     at,
     query: hide(query).slice(0, STORED_CHARACTERS),
     ...more,
@@ -74,12 +77,12 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
   /** Takes the queries that are too old for a call to follow. */
   function expire(open: readonly OpenQuery[]): OpenQuery[] {
     const since = clock.now() - WINDOW_MS
-    keep(open.filter(({ at }) => at < since).map((one) => missOf(one)))
+    save(open.filter(({ at }) => at < since).map((query) => missOf(query)))
     return open.filter(({ at }) => at >= since)
   }
 
   function forget(owner: string): void {
-    keep((owners.get(owner) ?? []).map((one) => missOf(one)))
+    save((owners.get(owner) ?? []).map((query) => missOf(query)))
     owners.delete(owner)
   }
 
@@ -88,10 +91,10 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
     searched(owner: string, answers: readonly AnsweredQuery[]): void {
       const at = clock.now()
       const added = answers.map((answer) => ({ ...answer, at, isAlone: answers.length === 1 }))
-      const all = [...expire(owners.get(owner) ?? []), ...added]
-      keep(all.slice(0, -MAX_OPEN).map((one) => missOf(one)))
+      const queries = [...expire(owners.get(owner) ?? []), ...added]
+      save(queries.slice(0, -MAX_OPEN).map((query) => missOf(query)))
       owners.delete(owner)
-      owners.set(owner, all.slice(-MAX_OPEN))
+      owners.set(owner, queries.slice(-MAX_OPEN))
       const [oldest] = owners.keys()
       if (owners.size > MAX_OWNERS && oldest !== undefined) forget(oldest)
     },
@@ -101,14 +104,14 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
       const answered = open.filter(({ ids }) => ids.includes(tool))
       if (answered.length === 0) {
         const last = open.at(-1)
-        if (last?.isAlone && last.other === undefined)
-          owners.set(owner, [...open.slice(0, -1), { ...last, other: tool }])
+        if (last?.isAlone && last.unlistedTool === undefined)
+          owners.set(owner, [...open.slice(0, -1), { ...last, unlistedTool: tool }])
         return
       }
-      keep(
-        answered.flatMap((one) => {
-          const rank = one.ids.indexOf(tool) + 1
-          return rank > 1 ? [missOf(one, { called: tool, rank })] : []
+      save(
+        answered.flatMap((query) => {
+          const rank = query.ids.indexOf(tool) + 1
+          return rank > 1 ? [missOf(query, { called: tool, rank })] : []
         }),
       )
       // The others may have had another need.
@@ -132,7 +135,7 @@ export function readMisses(file: string, now: number): readonly Miss[] {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw error
   }
-  return text.split('\n').flatMap(parseLine).filter(isRecent(now)).slice(-KEPT.count)
+  return text.split('\n').flatMap(parseLine).filter(isRecent(now)).slice(-RETENTION.count)
 }
 
 export const clearMisses = (file: string): void => rmSync(file, { force: true })
@@ -140,7 +143,7 @@ export const clearMisses = (file: string): void => rmSync(file, { force: true })
 const isRecent =
   (now: number) =>
   ({ at }: Miss): boolean =>
-    at > now - KEPT.ageMs
+    at > now - RETENTION.ageMs
 
 const parseLine = (line: string): Miss[] => {
   const { data } = Miss.safeParse(tryParseJson(line))
@@ -148,7 +151,7 @@ const parseLine = (line: string): Miss[] => {
 }
 
 function shorten(file: string, now: number): void {
-  const newestMisses = readMisses(file, now).slice(-KEPT.count / 2)
+  const newestMisses = readMisses(file, now).slice(-RETENTION.count / 2)
   const temporary = `${file}.${process.pid}.tmp`
   writeFileSync(temporary, newestMisses.map((miss) => `${JSON.stringify(miss)}\n`).join(''), { mode: 0o600 })
   renameSync(temporary, file)

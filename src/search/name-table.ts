@@ -44,9 +44,9 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
   /** First entry of each bucket plus 1. The number of buckets is a power of two. */
   let buckets = saved ? int32Of(saved[1]) : new Int32Array(64)
   /** First entry of each slot plus 1; its entries are consecutive. */
-  let first = saved ? int32Of(saved[2]) : new Int32Array(64)
+  let firstEntries = saved ? int32Of(saved[2]) : new Int32Array(64)
   let count = saved ? entries.length / WIDTH : 0
-  let dead = 0
+  let removedCount = 0
   if (!Number.isInteger(count) || buckets.length === 0 || (buckets.length & (buckets.length - 1)) !== 0)
     throw new Error('the index is damaged')
 
@@ -56,17 +56,17 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
     buckets[bucket] = entry + 1
   }
 
-  function put(slot: number, name: string, bare: boolean): void {
+  function addEntry(slot: number, name: string, bare: boolean): void {
     const hashes = hashesOf(name)
     if (!hashes) return
     entries = withRoom(entries, (count + 1) * WIDTH)
-    const at = count * WIDTH
-    entries[at + KEY] = hashes.key
-    entries[at + KEY_MORE] = hashes.more
-    entries[at + LITERAL] = hashOf(name.toLowerCase(), SEEDS.literal)
-    entries[at + OWNER] = slot * 2 + Number(bare)
+    const offset = count * WIDTH
+    entries[offset + KEY] = hashes.key
+    entries[offset + KEY_MORE] = hashes.more
+    entries[offset + LITERAL] = hashOf(name.toLowerCase(), SEEDS.literal)
+    entries[offset + OWNER] = slot * 2 + Number(bare)
     link(count)
-    first[slot] ||= count + 1
+    firstEntries[slot] ||= count + 1
     count++
     if (count > buckets.length) rebuild(buckets.length * 2)
   }
@@ -74,81 +74,81 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
   /** Removes the entries of removed tools and rebuilds the buckets. */
   function rebuild(size: number): void {
     let liveCount = 0
-    first.fill(0)
+    firstEntries.fill(0)
     for (let entry = 0; entry < count; entry++) {
       const owner = entries[entry * WIDTH + OWNER] as number
       if (owner < 0) continue
       entries.copyWithin(liveCount * WIDTH, entry * WIDTH, (entry + 1) * WIDTH)
-      first[owner >> 1] ||= liveCount + 1
+      firstEntries[owner >> 1] ||= liveCount + 1
       liveCount++
     }
     count = liveCount
-    dead = 0
+    removedCount = 0
     buckets = new Int32Array(size)
     for (let entry = 0; entry < count; entry++) link(entry)
   }
 
-  function lookUp(written: string, bare: boolean, visible: (slot: number) => boolean): number | undefined {
-    const hashes = hashesOf(written)
+  function lookUp(text: string, bare: boolean, visible: (slot: number) => boolean): number | undefined {
+    const hashes = hashesOf(text)
     if (!hashes) return undefined
     const { key: keyHash, more } = hashes
-    const spelling = hashOf(written.toLowerCase(), SEEDS.literal)
-    let seen: number | undefined
+    const spelling = hashOf(text.toLowerCase(), SEEDS.literal)
+    let match: number | undefined
     let ambiguous = false
-    let literal: number | undefined
+    let literalMatch: number | undefined
     for (let entry = buckets[keyHash & (buckets.length - 1)] as number; entry > 0; ) {
-      const at = (entry - 1) * WIDTH
-      entry = entries[at + NEXT] as number
-      const owner = entries[at + OWNER] as number
+      const offset = (entry - 1) * WIDTH
+      entry = entries[offset + NEXT] as number
+      const owner = entries[offset + OWNER] as number
       if (owner < 0 || (owner & 1) !== Number(bare)) continue
-      if (entries[at + KEY] !== keyHash || entries[at + KEY_MORE] !== more) continue
+      if (entries[offset + KEY] !== keyHash || entries[offset + KEY_MORE] !== more) continue
       const slot = owner >> 1
-      const literally = entries[at + LITERAL] === spelling
-      if (slot === literal || (!literally && (ambiguous || slot === seen)) || !visible(slot)) continue
-      if (seen !== undefined && seen !== slot) ambiguous = true
-      seen = slot
-      if (!literally) continue
-      if (literal !== undefined) return undefined
-      literal = slot
+      const isLiteral = entries[offset + LITERAL] === spelling
+      if (slot === literalMatch || (!isLiteral && (ambiguous || slot === match)) || !visible(slot)) continue
+      if (match !== undefined && match !== slot) ambiguous = true
+      match = slot
+      if (!isLiteral) continue
+      if (literalMatch !== undefined) return undefined
+      literalMatch = slot
     }
-    return ambiguous ? literal : seen
+    return ambiguous ? literalMatch : match
   }
 
   return {
     add(slot, { names, bareName }) {
-      first = withRoom(first, slot + 1)
-      for (const name of names.slice(0, NAMES_CAP)) put(slot, name, false)
-      put(slot, bareName, true)
+      firstEntries = withRoom(firstEntries, slot + 1)
+      for (const name of names.slice(0, NAMES_CAP)) addEntry(slot, name, false)
+      addEntry(slot, bareName, true)
     },
     remove(slot) {
-      const from = (first[slot] ?? 0) - 1
-      if (from < 0) return
-      first[slot] = 0
-      for (let entry = from; entry < count && (entries[entry * WIDTH + OWNER] as number) >> 1 === slot; entry++) {
+      const firstEntry = (firstEntries[slot] ?? 0) - 1
+      if (firstEntry < 0) return
+      firstEntries[slot] = 0
+      for (let entry = firstEntry; entry < count && (entries[entry * WIDTH + OWNER] as number) >> 1 === slot; entry++) {
         entries[entry * WIDTH + OWNER] = -1
-        dead++
+        removedCount++
       }
-      if (dead > 1000 && dead * 2 > count) rebuild(buckets.length)
+      if (removedCount > 1000 && removedCount * 2 > count) rebuild(buckets.length)
     },
     match(query, visible) {
-      const found = new Set<number>()
-      const whole = query.length <= LONGEST_NAME * 2 ? query.trim() : ''
-      const written = whole && whole.length <= LONGEST_NAME ? [whole] : []
-      for (const word of query.slice(0, 2048).match(nameLike())?.slice(0, NAME_LIKE_CAP) ?? []) written.push(word)
-      const named = (name: string): number | undefined => lookUp(name, false, visible) ?? lookUp(name, true, visible)
-      for (const name of written) {
-        const slot = named(name)
-        if (slot !== undefined) found.add(slot)
+      const matches = new Set<number>()
+      const fullQuery = query.length <= LONGEST_NAME * 2 ? query.trim() : ''
+      const spellings = fullQuery && fullQuery.length <= LONGEST_NAME ? [fullQuery] : []
+      for (const word of query.slice(0, 2048).match(nameLike())?.slice(0, NAME_LIKE_CAP) ?? []) spellings.push(word)
+      const findSlot = (name: string): number | undefined => lookUp(name, false, visible) ?? lookUp(name, true, visible)
+      for (const name of spellings) {
+        const slot = findSlot(name)
+        if (slot !== undefined) matches.add(slot)
       }
       // A plain word such as `echo` counts as a name only in a list of names; in a sentence it is a word.
       const items = query.slice(0, 2048).split(',', NAME_LIKE_CAP)
-      const slots = items.length > 1 ? items.map((item) => named(item.trim())) : []
-      if (!slots.includes(undefined)) for (const slot of slots) found.add(slot as number)
-      return [...found]
+      const slots = items.length > 1 ? items.map((item) => findSlot(item.trim())) : []
+      if (!slots.includes(undefined)) for (const slot of slots) matches.add(slot as number)
+      return [...matches]
     },
     sections() {
-      if (dead > 0) rebuild(buckets.length)
-      return [entries.subarray(0, count * WIDTH), buckets, first]
+      if (removedCount > 0) rebuild(buckets.length)
+      return [entries.subarray(0, count * WIDTH), buckets, firstEntries]
     },
   }
 }
@@ -168,39 +168,39 @@ function hashesOf(whole: string): { readonly key: number; readonly more: number 
   let key: number = SEEDS.key
   let more: number = SEEDS.more
   let gap = false
-  let begun = false
-  let before = 0
+  let hasBegun = false
+  let previous = 0
   for (let at = 0; at < text.length; at++) {
     let code = text.charCodeAt(at)
-    const upper = code >= 65 && code <= 90
-    const letter = upper || (code >= 97 && code <= 122) || (code >= 48 && code <= 57) || code > 127
-    if (!letter) {
-      gap = begun
-      before = 0
+    const isUpper = code >= 65 && code <= 90
+    const isLetter = isUpper || (code >= 97 && code <= 122) || (code >= 48 && code <= 57) || code > 127
+    if (!isLetter) {
+      gap = hasBegun
+      previous = 0
       continue
     }
-    const border = upper && before > 0 && !(before >= 65 && before <= 90)
-    before = code
-    if (gap || border) {
+    const isBorder = isUpper && previous > 0 && !(previous >= 65 && previous <= 90)
+    previous = code
+    if (gap || isBorder) {
       key = Math.imul(key ^ DOT, 0x01000193)
       more = Math.imul(more ^ DOT, 0x01000193)
     }
     gap = false
-    begun = true
-    if (upper) code += 32
+    hasBegun = true
+    if (isUpper) code += 32
     key = Math.imul(key ^ code, 0x01000193)
     more = Math.imul(more ^ (code + 0x9e), 0x01000193)
   }
-  return begun ? { key: mixed(key), more: mixed(more) } : undefined
+  return hasBegun ? { key: mixHash(key), more: mixHash(more) } : undefined
 }
 
 function hashOf(text: string, seed: number): number {
   let hash = seed
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
-  return mixed(hash)
+  return mixHash(hash)
 }
 
-function mixed(hash: number): number {
+function mixHash(hash: number): number {
   const folded = Math.imul(hash ^ (hash >>> 16), 0x45d9f3b)
   return folded ^ (folded >>> 16)
 }

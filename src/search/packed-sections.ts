@@ -35,18 +35,18 @@ export function packSections(magic: number, version: number, sections: readonly 
  * @throws RangeError if the buffer is of another kind or version, truncated, or changed since it was packed
  */
 export function unpackSections(magic: number, version: number, bytes: Uint8Array, count: number): Uint8Array[] {
-  const whole = alignedBytes(bytes)
-  const fits = whole.byteLength >= (HEADER_WORDS + count) * 4 && whole.byteLength % 4 === 0
-  const header = fits ? new Int32Array(whole.buffer, whole.byteOffset, HEADER_WORDS + count) : undefined
+  const aligned = alignedBytes(bytes)
+  const hasHeader = aligned.byteLength >= (HEADER_WORDS + count) * 4 && aligned.byteLength % 4 === 0
+  const header = hasHeader ? new Int32Array(aligned.buffer, aligned.byteOffset, HEADER_WORDS + count) : undefined
   if (header?.[0] !== magic || header[1] !== version) throw new RangeError('not an index of this version')
-  if (header[2] !== whole.byteLength || header[4] !== count) throw new RangeError('the index is cut short')
-  if (header[3] !== checksumOf(whole)) throw new RangeError('the index is damaged')
+  if (header[2] !== aligned.byteLength || header[4] !== count) throw new RangeError('the index is cut short')
+  if (header[3] !== checksumOf(aligned)) throw new RangeError('the index is damaged')
   const sections: Uint8Array[] = []
   let at = (HEADER_WORDS + count) * 4
   for (let index = 0; index < count; index++) {
     const length = header[HEADER_WORDS + index] ?? -1
-    if (length < 0 || at + length > whole.byteLength) throw new RangeError('the index is damaged')
-    sections.push(new Uint8Array(whole.buffer, whole.byteOffset + at, length))
+    if (length < 0 || at + length > aligned.byteLength) throw new RangeError('the index is damaged')
+    sections.push(new Uint8Array(aligned.buffer, aligned.byteOffset + at, length))
     at += alignUp(length, 4)
   }
   return sections

@@ -13,12 +13,12 @@ export const COUNT_MASK = 0xff
  * Converts rows (the words of each slot) into postings (the slots of each word) by counting sort.
  * @param words number of words
  * @param slots in ascending order
- * @param visit calls `see` with every word of a slot and its count
+ * @param visit calls `onWord` with every word of a slot and its count
  */
 export function invert(
   words: number,
   slots: Iterable<number>,
-  visit: (slot: number, see: (word: number, count: number) => void) => void,
+  visit: (slot: number, onWord: (word: number, count: number) => void) => void,
 ): Postings {
   const starts = new Uint32Array(words + 1)
   for (const slot of slots) {

@@ -37,9 +37,9 @@ export function safeSiblingsOf(tool: ToolEffect, others: readonly ToolEffect[]):
 /** The words of a tool's name beside the verb, in alphabetical order; undefined if there is no such verb or no other word. */
 function objectOf(id: string, verbs: ReadonlySet<string>): string | undefined {
   const words = wordsOf(id.slice(id.indexOf('.') + 1)).flatMap(({ text, parts }) => (parts.length > 0 ? parts : [text]))
-  const rest = words.filter((word) => !verbs.has(word))
-  if (rest.length === words.length || rest.length === 0) return undefined
-  return [...new Set(rest.map(stemOf))].sort().join(' ')
+  const otherWords = words.filter((word) => !verbs.has(word))
+  if (otherWords.length === words.length || otherWords.length === 0) return undefined
+  return [...new Set(otherWords.map(stemOf))].sort().join(' ')
 }
 
 export const asksToDelete = (query: string): boolean =>
@@ -60,17 +60,17 @@ export function withSafeSiblings(
   for (const hit of hits) {
     // The query names this tool and no other.
     const siblings = hit.score === 1 ? [] : siblingsOf(hit.id)
-    const id = siblings.find((one) => answer.some((other) => other.id === one)) ?? siblings[0]
+    const id = siblings.find((siblingId) => answer.some((other) => other.id === siblingId)) ?? siblings[0]
     if (id === undefined) continue
-    const at = answer.indexOf(hit)
-    const siblingAt = answer.findIndex((one) => one.id === id)
+    const index = answer.indexOf(hit)
+    const siblingIndex = answer.findIndex((other) => other.id === id)
     const wantsDeletion = asksToDelete(queryOf(hit))
-    if (siblingAt >= 0 && (siblingAt < at || wantsDeletion)) continue
-    const [moved] = siblingAt >= 0 ? answer.splice(siblingAt, 1) : []
-    const place = wantsDeletion ? answer.length : at
-    const { score } = (answer[place] ?? answer.at(-1)) as SearchHit
-    const need = hit.query === undefined ? {} : { query: hit.query }
-    answer.splice(place, 0, { matched: [], ...need, ...moved, id, score })
+    if (siblingIndex >= 0 && (siblingIndex < index || wantsDeletion)) continue
+    const [existing] = siblingIndex >= 0 ? answer.splice(siblingIndex, 1) : []
+    const position = wantsDeletion ? answer.length : index
+    const { score } = (answer[position] ?? answer.at(-1)) as SearchHit
+    const queryField = hit.query === undefined ? {} : { query: hit.query }
+    answer.splice(position, 0, { matched: [], ...queryField, ...existing, id, score })
   }
   return answer
 }

@@ -49,7 +49,7 @@ const NAME = 'search-index'
 const MAGIC = 0x49534750
 const FORMAT = 2
 /** With fewer tools, building the index is as fast as reading it. */
-const WORTH_KEEPING = 200
+const MIN_STORED_TOOLS = 200
 
 interface StoredMeta {
   readonly version: number
@@ -68,36 +68,36 @@ export function createCorpus({
   onIndexed,
 }: CorpusOptions): Corpus {
   // Created on first use, because a client waits for its list until this constructor returns.
-  let words: LexicalIndex | undefined
-  let meanings: VectorIndex | undefined
+  let lexicalIndex: LexicalIndex | undefined
+  let vectorIndex: VectorIndex | undefined
   let table: EmbeddingTable | undefined
   let atlas: Atlas | undefined
-  let opened = false
-  let broken = false
-  let started = false
+  let isOpen = false
+  let tableFailed = false
+  let isLoaded = false
   /** Per slot; an empty id marks a free slot. */
   let ids: string[] = []
   let hashes: number[] = []
   /** The source of each slot's last indexing in this run. */
-  const seen: (SearchSource | undefined)[] = []
+  const lastSources: (SearchSource | undefined)[] = []
   let slots = new Map<string, number>()
   /** Slots of tools in the atlas. */
   let atlasSlots = new Set<number>()
-  const free: number[] = []
+  const freeSlots: number[] = []
   let wordsReady = false
   let wordsBehind = false
   let vectorsReady = false
-  let dirty = false
+  let hasChanges = false
   /** True while a catalog is being followed. */
-  let behind = false
+  let isFollowing = false
 
   function open(): void {
-    if (opened) return
-    opened = true
+    if (isOpen) return
+    isOpen = true
     try {
       table = openTable?.()
     } catch (error) {
-      broken = true
+      tableFailed = true
       log.warn('the search model is unavailable; search uses keywords only', { reason: messageOf(error) })
     }
     try {
@@ -105,37 +105,37 @@ export function createCorpus({
     } catch (error) {
       log.warn('the atlas of known tools cannot be read', { reason: messageOf(error) })
     }
-    meanings = createVectorIndex(table?.dims ?? 16)
+    vectorIndex = createVectorIndex(table?.dims ?? 16)
   }
 
   /** What a saved index depends on besides the tools. */
-  const models = (): string => [table?.id, atlas?.id].join(' ')
+  const describeModels = (): string => [table?.id, atlas?.id].join(' ')
 
   function lexical(): LexicalIndex {
-    words ??= createLexicalIndex()
-    return words
+    lexicalIndex ??= createLexicalIndex()
+    return lexicalIndex
   }
 
   function vectors(): VectorIndex {
-    meanings ??= createVectorIndex(16)
-    return meanings
+    vectorIndex ??= createVectorIndex(16)
+    return vectorIndex
   }
 
   /** Loads the saved index, if its version and model match. */
   function load(): void {
     open()
-    started = true
+    isLoaded = true
     try {
-      const stored = readStored(store?.get(NAME), table, models())
+      const stored = readStored(store?.get(NAME), table, describeModels())
       if (!stored) return
-      words = stored.lexical
-      meanings = stored.vectors
+      lexicalIndex = stored.lexical
+      vectorIndex = stored.vectors
       ids = stored.ids
       hashes = stored.hashes
       slots = stored.slots
       atlasSlots = new Set(stored.known)
       ids.forEach((id, slot) => {
-        if (!id) free.push(slot)
+        if (!id) freeSlots.push(slot)
       })
       wordsReady = true
       vectorsReady = table !== undefined && vectors().size === slots.size
@@ -148,25 +148,25 @@ export function createCorpus({
     slots.delete(id)
     ids[slot] = ''
     hashes[slot] = 0
-    seen[slot] = undefined
+    lastSources[slot] = undefined
     atlasSlots.delete(slot)
-    free.push(slot)
+    freeSlots.push(slot)
     lexical().clear(slot)
     vectors().clear(slot)
-    dirty = true
+    hasChanges = true
   }
 
   function follow(sources: readonly SearchSource[]): Generator<void> {
     wordsBehind = true
-    return steps(sources)
+    return followSteps(sources)
   }
 
-  function* steps(sources: readonly SearchSource[]): Generator<void> {
-    if (!started) {
+  function* followSteps(sources: readonly SearchSource[]): Generator<void> {
+    if (!isLoaded) {
       load()
       yield
     }
-    behind = true
+    isFollowing = true
     const present = new Set<string>()
     for (const { id } of sources) present.add(id)
     let removed = 0
@@ -175,18 +175,25 @@ export function createCorpus({
         release(id, slot)
         removed++
       }
-    const bare: { readonly slot: number; readonly source: SearchSource; readonly document?: SearchDocument }[] = []
+    const withoutVector: {
+      readonly slot: number
+      readonly source: SearchSource
+      readonly document?: SearchDocument
+    }[] = []
     let indexed = 0
     for (const source of sources) {
-      const given = slots.get(source.id)
-      if (given !== undefined && (seen[given] === source || hashes[given] === source.stamp)) {
-        if (table && !vectors().has(given)) bare.push({ slot: given, source })
+      const existingSlot = slots.get(source.id)
+      if (
+        existingSlot !== undefined &&
+        (lastSources[existingSlot] === source || hashes[existingSlot] === source.stamp)
+      ) {
+        if (table && !vectors().has(existingSlot)) withoutVector.push({ slot: existingSlot, source })
         continue
       }
-      const document = read(source)
+      const document = readDocument(source)
       const hash = source.stamp ?? contentHash(document)
-      const slot = given ?? free.pop() ?? ids.length
-      if (given === undefined || hashes[slot] !== hash) {
+      const slot = existingSlot ?? freeSlots.pop() ?? ids.length
+      if (existingSlot === undefined || hashes[slot] !== hash) {
         lexical().set(slot, document)
         vectors().clear(slot)
         if (document.fields.some(({ name }) => name === 'requests')) atlasSlots.add(slot)
@@ -194,29 +201,29 @@ export function createCorpus({
         ids[slot] = source.id
         hashes[slot] = hash
         slots.set(source.id, slot)
-        dirty = true
+        hasChanges = true
         indexed++
       }
-      if (source.stamp === undefined) seen[slot] = source
-      if (table && !vectors().has(slot)) bare.push({ slot, source, document })
+      if (source.stamp === undefined) lastSources[slot] = source
+      if (table && !vectors().has(slot)) withoutVector.push({ slot, source, document })
       yield
     }
     wordsReady = true
     wordsBehind = false
     onIndexed?.(sources.map(semanticDocument))
     if (table)
-      for (const { slot, source, document } of bare) {
-        vectors().set(slot, table.document(document ?? read(source)))
-        dirty = true
+      for (const { slot, source, document } of withoutVector) {
+        vectors().set(slot, table.document(document ?? readDocument(source)))
+        hasChanges = true
         yield
       }
     vectorsReady = table !== undefined
-    behind = false
-    log.debug('updated the search index', { tools: slots.size, indexed, removed, embedded: bare.length })
+    isFollowing = false
+    log.debug('updated the search index', { tools: slots.size, indexed, removed, embedded: withoutVector.length })
   }
 
   /** A definition that cannot be read costs the tool its parameters, not its place in the index. */
-  function read(source: SearchSource): SearchDocument {
+  function readDocument(source: SearchSource): SearchDocument {
     try {
       return documentOf(source, atlas?.requestsOf(source))
     } catch (error) {
@@ -240,7 +247,7 @@ export function createCorpus({
     table: () => (vectorsReady ? table : undefined),
     get model() {
       if (!openTable) return 'none'
-      return broken ? 'unavailable' : vectorsReady ? 'ready' : 'loading'
+      return tableFailed ? 'unavailable' : vectorsReady ? 'ready' : 'loading'
     },
     idOf: (slot) => ids[slot] ?? '',
     isKnown: (slot) => atlasSlots.has(slot),
@@ -248,9 +255,9 @@ export function createCorpus({
     current: () => !wordsBehind,
     follow,
     save() {
-      if (!dirty || behind || !store || slots.size < WORTH_KEEPING) return false
-      dirty = false
-      const meta: StoredMeta = { version: VERSION, models: models(), ids, known: [...atlasSlots] }
+      if (!hasChanges || isFollowing || !store || slots.size < MIN_STORED_TOOLS) return false
+      hasChanges = false
+      const meta: StoredMeta = { version: VERSION, models: describeModels(), ids, known: [...atlasSlots] }
       const sections = [
         Buffer.from(JSON.stringify(meta)),
         new Uint8Array(Float64Array.from(hashes).buffer),
@@ -267,26 +274,26 @@ export function createCorpus({
  * Undefined if there is none, or none of this version and model.
  * @throws Error for damaged bytes
  */
-function readStored(given: Uint8Array | undefined, table: EmbeddingTable | undefined, models: string) {
-  if (!given) return undefined
-  const sections = unpackSections(MAGIC, FORMAT, given, 4)
+function readStored(bytes: Uint8Array | undefined, table: EmbeddingTable | undefined, models: string) {
+  if (!bytes) return undefined
+  const sections = unpackSections(MAGIC, FORMAT, bytes, 4)
   const [json, numbers, words, rows] = sections as [Uint8Array, Uint8Array, Uint8Array, Uint8Array]
   const meta = JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.length).toString()) as StoredMeta
   if (meta.version !== VERSION || meta.models !== models) return undefined
   const { ids, known } = meta
   const hashes = [...new Float64Array(numbers.slice().buffer)]
   const slots = new Map<string, number>()
-  let used = 0
+  let usedCount = 0
   for (let slot = 0; slot < ids.length; slot++) {
     const id = ids[slot]
     if (!id) continue
-    used++
+    usedCount++
     slots.set(id, slot)
   }
   // A copy, because the index keeps using it and would keep the whole file in memory.
   const lexical = loadLexicalIndex(words.slice())
   const vectors = loadVectorIndex(rows)
-  if (slots.size !== used || lexical.size !== used || hashes.length !== ids.length)
+  if (slots.size !== usedCount || lexical.size !== usedCount || hashes.length !== ids.length)
     throw new Error('its parts do not belong together')
   if (table && vectors.dims !== table.dims) throw new Error(`its vectors have ${vectors.dims} dimensions`)
   return { ids, known, hashes, slots, lexical, vectors }

@@ -80,11 +80,11 @@ export interface SemanticOptions {
 
 /** Part of each hash: if the text is built differently, the vectors differ too. */
 const CORPUS_VERSION = '1'
-const STEP = 128
+const BATCH_SIZE = 128
 const FIRST_SAVE = 2_048
 const SLICE_MS = 4
-const QUERIES_KEPT = 256
-const QUERIES_AT_ONCE = 8
+const MAX_CACHED_QUERIES = 256
+const MAX_PENDING_QUERIES = 8
 const MISSES_BEFORE_PAUSE = 3
 const FIRST_RETRY_MS = 30_000
 const LAST_RETRY_MS = 600_000
@@ -102,41 +102,41 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   const clock = options.clock ?? systemClock
   const stopped = new AbortController()
   const queries = new Map<string, Float32Array>()
-  const asking = new Map<string, Promise<Float32Array>>()
+  const pendingQueries = new Map<string, Promise<Float32Array>>()
 
   let state: SemanticState = 'loading'
   let reason: string | undefined
   let embedder: Embedder | undefined
-  let served: EmbeddedTools | undefined
+  let current: EmbeddedTools | undefined
   let documents: readonly SemanticDocument[] = []
-  let stale = false
+  let isStale = false
   let running: Promise<void> | undefined
   let cancelRetry: (() => void) | undefined
-  let hopeless = false
-  let warned = false
+  let isPermanent = false
+  let hasWarned = false
   let failures = 0
   let misses = 0
 
-  const statusNow = (): SemanticStatus => ({
+  const getStatus = (): SemanticStatus => ({
     state,
     embedder: source.label,
     ...(reason === undefined ? {} : { reason }),
     documents: documents.length,
-    indexed: served?.index.size ?? 0,
+    indexed: current?.index.size ?? 0,
   })
 
-  function setState(next: SemanticState, why?: string): void {
-    const changed = next !== state
-    state = next
-    reason = why
-    if (changed) options.onChange?.(statusNow())
+  function setState(nextState: SemanticState, nextReason?: string): void {
+    const changed = nextState !== state
+    state = nextState
+    reason = nextReason
+    if (changed) options.onChange?.(getStatus())
   }
 
   function start(): void {
-    if (running || cancelRetry || hopeless || stopped.signal.aborted) return
+    if (running || cancelRetry || isPermanent || stopped.signal.aborted) return
     running = run().finally(() => {
       running = undefined
-      if (stale) start()
+      if (isStale) start()
     })
   }
 
@@ -144,9 +144,9 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     // Several triggers within one turn of the event loop cause one run.
     await setImmediate()
     try {
-      while (stale && !stopped.signal.aborted) {
-        stale = false
-        await follow(documents)
+      while (isStale && !stopped.signal.aborted) {
+        isStale = false
+        await updateVectors(documents)
       }
     } catch (error) {
       await giveUp(error)
@@ -154,16 +154,16 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   }
 
   /** Updates the vectors to `nextDocuments`; returns early if there is a newer list. */
-  async function follow(nextDocuments: readonly SemanticDocument[]): Promise<void> {
+  async function updateVectors(nextDocuments: readonly SemanticDocument[]): Promise<void> {
     embedder ??= await load()
-    if (served?.embedderId !== embedder.id) served = emptyIndex(embedder)
-    const { index, owners } = served
-    const todo = nextDocuments.filter(({ slot, hash }) => owners.get(slot)?.hash !== hash)
-    if (todo.length > 0) {
-      const cache = await readKept(embedder)
+    if (current?.embedderId !== embedder.id) current = createEmptyIndex(embedder)
+    const { index, owners } = current
+    const outdated = nextDocuments.filter(({ slot, hash }) => owners.get(slot)?.hash !== hash)
+    if (outdated.length > 0) {
+      const cache = await loadCache(embedder)
       const keys = new Map<SemanticDocument, string>()
       const { vectorOf } = embedder
-      await inSlices(todo, (document) => {
+      await runInSlices(outdated, (document) => {
         const { slot, id, hash } = document
         const ownVector = vectorOf?.(document.source)
         if (!ownVector) return keys.set(document, keyOf(document))
@@ -171,23 +171,23 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
         owners.set(slot, { id, hash })
       })
       await embedMissing(embedder, cache, keys)
-      await inSlices([...keys], ([{ slot, id, hash }, key]) => {
+      await runInSlices([...keys], ([{ slot, id, hash }, key]) => {
         index.set(slot, cache.get(key)!)
         owners.set(slot, { id, hash })
       })
     }
-    if (stale) return
+    if (isStale) return
     if (index.size !== nextDocuments.length) throw new Error(`${index.size} vectors for ${nextDocuments.length} tools`)
     if (state !== 'ready') log.info('the search model is ready', { embedder: source.label, tools: index.size })
     setState('ready')
   }
 
   async function load(): Promise<Embedder> {
-    let lastLine = Number.NEGATIVE_INFINITY
+    let lastLogMs = Number.NEGATIVE_INFINITY
     const loaded = await source.load(stopped.signal, (progress) => {
       options.onProgress?.(progress)
-      if (clock.now() - lastLine < PROGRESS_LOG_MS) return
-      lastLine = clock.now()
+      if (clock.now() - lastLogMs < PROGRESS_LOG_MS) return
+      lastLogMs = clock.now()
       log.info('loading the search model', { embedder: source.label, ...progress })
     })
     if (!stopped.signal.aborted) return loaded
@@ -196,14 +196,14 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   }
 
   /** Yields every few milliseconds; stops early if there is a newer list. */
-  async function inSlices<T>(items: readonly T[], work: (item: T) => unknown): Promise<void> {
+  async function runInSlices<T>(items: readonly T[], work: (item: T) => unknown): Promise<void> {
     let started = performance.now()
     for (const item of items) {
       if (performance.now() - started > SLICE_MS) {
         await setImmediate()
         started = performance.now()
       }
-      if (stale) return
+      if (isStale) return
       work(item)
     }
   }
@@ -216,20 +216,20 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   ): Promise<void> {
     const { textOf = corpusText } = model
     const texts = new Map<string, string>()
-    await inSlices([...keys], ([document, key]) => {
+    await runInSlices([...keys], ([document, key]) => {
       if (!cache.has(key)) texts.set(key, textOf(document.source))
     })
     // Texts of similar length go together, because a batch costs as much as its longest text.
     const missing = [...texts].sort(([, a], [, b]) => a.length - b.length)
     let unsaved = 0
     // Each save writes everything, so saves become rarer.
-    let saveAt = FIRST_SAVE
+    let saveThreshold = FIRST_SAVE
     const save = async (): Promise<void> => {
       unsaved = 0
-      await writeKept(model, cache, new Set(documents.map(keyOf)))
+      await saveCache(model, cache, new Set(documents.map(keyOf)))
     }
     try {
-      for (const batch of batchesOf(missing, STEP)) {
+      for (const batch of batchesOf(missing, BATCH_SIZE)) {
         const vectors = await model.embed(
           batch.map(([, text]) => text),
           'document',
@@ -242,11 +242,11 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
         unsaved += batch.length
         // Some embedders return without yielding.
         await setImmediate()
-        if (unsaved >= saveAt) {
-          saveAt *= 2
+        if (unsaved >= saveThreshold) {
+          saveThreshold *= 2
           await save()
         }
-        if (stale) return
+        if (isStale) return
       }
     } finally {
       // Also after a failure, so that nothing is embedded twice.
@@ -254,7 +254,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     }
   }
 
-  async function readKept(model: Embedder): Promise<VectorCache> {
+  async function loadCache(model: Embedder): Promise<VectorCache> {
     try {
       return openVectorCache(model.dims, await store?.load(vectorCacheName(model.id)))
     } catch (error) {
@@ -263,7 +263,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     }
   }
 
-  async function writeKept(model: Embedder, cache: VectorCache, used: ReadonlySet<string>): Promise<void> {
+  async function saveCache(model: Embedder, cache: VectorCache, used: ReadonlySet<string>): Promise<void> {
     try {
       await store?.save(vectorCacheName(model.id), cache.pack(used))
     } catch (error) {
@@ -276,50 +276,50 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
    */
   async function giveUp(error: unknown): Promise<void> {
     if (stopped.signal.aborted) return
-    const why = isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)
-    hopeless = isPegboardError(error) && error.code === 'E_CONFIG_INVALID'
-    stale = true
+    const message = isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)
+    isPermanent = isPegboardError(error) && error.code === 'E_CONFIG_INVALID'
+    isStale = true
     misses = 0
-    setState('unavailable', why)
-    const logFields = { embedder: source.label, reason: why }
-    if (warned) log.info('the search model is unavailable again', logFields)
+    setState('unavailable', message)
+    const logFields = { embedder: source.label, reason: message }
+    if (hasWarned) log.info('the search model is unavailable again', logFields)
     else log.warn('the search model is unavailable; search continues without it', logFields)
-    warned = true
-    const broken = embedder
+    hasWarned = true
+    const failedEmbedder = embedder
     embedder = undefined
     cancelRetry?.()
     cancelRetry = undefined
-    if (!hopeless) {
-      const wait = Math.min(FIRST_RETRY_MS * 2 ** failures++, LAST_RETRY_MS)
-      cancelRetry = clock.after(wait, () => {
+    if (!isPermanent) {
+      const delayMs = Math.min(FIRST_RETRY_MS * 2 ** failures++, LAST_RETRY_MS)
+      cancelRetry = clock.after(delayMs, () => {
         cancelRetry = undefined
         start()
       })
     }
-    await broken?.close().catch(() => undefined)
+    await failedEmbedder?.close().catch(() => undefined)
   }
 
-  function missed(error: Error): void {
+  function countMiss(error: Error): void {
     if (++misses >= MISSES_BEFORE_PAUSE && embedder) void giveUp(error)
   }
 
-  async function ask(model: Embedder, query: string): Promise<Float32Array> {
+  async function embedNow(model: Embedder, query: string): Promise<Float32Array> {
     const vectors = await model.embed([query], 'query', stopped.signal)
     checkVectors(vectors, 1, model.dims)
     const vector = unitVector(vectors[0]!)
     if (model === embedder) {
       queries.set(query, vector)
-      dropOldest(queries, QUERIES_KEPT)
+      dropOldest(queries, MAX_CACHED_QUERIES)
     }
     return vector
   }
 
   return {
     get status() {
-      return statusNow()
+      return getStatus()
     },
     get index() {
-      return state === 'ready' ? served?.index : undefined
+      return state === 'ready' ? current?.index : undefined
     },
 
     get fusion() {
@@ -328,16 +328,16 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
 
     sync(next) {
       documents = next
-      stale = true
-      if (served) {
+      isStale = true
+      if (current) {
         const ids = new Map(next.map(({ slot, id }) => [slot, id]))
-        for (const [slot, { id }] of served.owners) {
+        for (const [slot, { id }] of current.owners) {
           if (ids.get(slot) === id) continue
-          served.index.clear(slot)
-          served.owners.delete(slot)
+          current.index.clear(slot)
+          current.owners.delete(slot)
         }
         // An index with less than half of the tools would hide the others.
-        if (state === 'ready' && served.index.size * 2 < next.length) setState('loading')
+        if (state === 'ready' && current.index.size * 2 < next.length) setState('loading')
       }
       start()
     },
@@ -356,26 +356,26 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
         queries.set(text, cachedVector)
         return cachedVector
       }
-      let answer = asking.get(text)
-      if (!answer) {
-        if (asking.size >= QUERIES_AT_ONCE) return undefined
-        answer = ask(model, text).finally(() => asking.delete(text))
-        asking.set(text, answer)
+      let pending = pendingQueries.get(text)
+      if (!pending) {
+        if (pendingQueries.size >= MAX_PENDING_QUERIES) return undefined
+        pending = embedNow(model, text).finally(() => pendingQueries.delete(text))
+        pendingQueries.set(text, pending)
       }
       // A late vector still serves the next identical query.
       try {
-        const vector = await waitAtMost(queryTimeoutMs, answer, undefined, clock)
+        const vector = await waitAtMost(queryTimeoutMs, pending, undefined, clock)
         if (vector) misses = failures = 0
         else
-          missed(
+          countMiss(
             new Error(
               `vectors of queries take longer than search.embedderOptions.queryTimeoutMs, ${queryTimeoutMs} ms`,
             ),
           )
-        if (!vector) answer.catch(() => undefined)
+        if (!vector) pending.catch(() => undefined)
         return vector
       } catch (error) {
-        missed(error instanceof Error ? error : new Error(String(error)))
+        countMiss(error instanceof Error ? error : new Error(String(error)))
         return undefined
       }
     },
@@ -391,7 +391,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     },
   }
 
-  function emptyIndex(model: Embedder): EmbeddedTools {
+  function createEmptyIndex(model: Embedder): EmbeddedTools {
     queries.clear()
     try {
       return { embedderId: model.id, index: createVectorIndex(model.dims), owners: new Map() }

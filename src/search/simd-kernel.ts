@@ -1,7 +1,7 @@
 import { instantiateWasm, WASM_PAGE_BYTES } from './wasm.ts'
 
 /**
- * Scores one query against rows of bytes: WebAssembly SIMD where there is any, else plain JavaScript with the same results.
+ * Scores one query against rows of bytes: with WebAssembly SIMD if available, otherwise in JavaScript with the same results.
  *
  * Memory, the same for both: the query as int16 at 0, up to MAX_SCORES float32 scores at SCORES_AT, the list of those above the bar
  * at FOUND_AT, rows from ROWS_AT on in blocks of ROWS_PER_BLOCK. A block holds 16 dimensions of each row in turn, then the rows'
@@ -20,12 +20,12 @@ export interface Kernel {
   score(row: number, blocks: number, width: number, bar: number): number
   /**
    * Writes int32 dot products of the query with `count` rows (1 to MAX_SCORES), each `width` plain bytes, from SCORES_AT on. `list`
-   * is where their addresses (int32) lie.
+   * is the address of the rows' addresses (int32).
    */
   gather(list: number, count: number, width: number): void
   /**
    * Adds `count` rows (at least 1), each `width` plain bytes times a factor, to `width` float32 sums from SCORES_AT on. `list` is
-   * where pairs of an address (int32) and a factor (float32) lie. Every product and every sum is rounded to float32.
+   * the address of pairs of an address (int32) and a factor (float32). Every product and every sum is rounded to float32.
    */
   add(list: number, count: number, width: number): void
 }

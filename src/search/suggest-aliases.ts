@@ -51,38 +51,40 @@ export async function suggestAliases(
   { onProgress, signal }: SuggestOptions = {},
 ): Promise<AliasSuggestions> {
   const byId = new Map(sources.map((source) => [source.id, source]))
-  const queries = labelled(misses, byId)
-  const measure = (from: readonly SearchSource[]): Promise<EvalReport> =>
-    evaluateSources(from, queries, search, signal ? { signal } : {})
-  const first = await measure(sources)
-  const candidates = candidatesFor(first, byId)
-  let current = { sources, report: first }
+  const queries = labelQueries(misses, byId)
+  const measure = (measuredSources: readonly SearchSource[]): Promise<EvalReport> =>
+    evaluateSources(measuredSources, queries, search, signal ? { signal } : {})
+  const baseline = await measure(sources)
+  const candidates = candidatesFor(baseline, byId)
+  let current = { sources, report: baseline }
   const proposals: AliasProposal[] = []
-  for (const [at, candidate] of candidates.entries()) {
-    onProgress?.(at, candidates.length)
-    const changed = withAlias(current.sources, candidate)
-    const report = await measure(changed)
-    const better = improved(current.report, report)
-    if (!better || better.length === 0) continue
-    proposals.push({ ...candidate, queries: better })
-    current = { sources: changed, report }
+  for (const [index, candidate] of candidates.entries()) {
+    onProgress?.(index, candidates.length)
+    const candidateSources = withAlias(current.sources, candidate)
+    const report = await measure(candidateSources)
+    const improvements = findImprovements(current.report, report)
+    if (!improvements || improvements.length === 0) continue
+    proposals.push({ ...candidate, queries: improvements })
+    current = { sources: candidateSources, report }
   }
   onProgress?.(candidates.length, candidates.length)
-  return { proposals, before: first, after: current.report, unused: unusedOf(misses) }
+  return { proposals, before: baseline, after: current.report, unused: countUnused(misses) }
 }
 
 /** Equal queries count once, with all tools that were called for them. */
-function labelled(misses: readonly Miss[], toolsById: ReadonlyMap<string, unknown>): readonly EvalQuery[] {
-  const tools = new Map<string, Set<string>>()
+function labelQueries(misses: readonly Miss[], toolsById: ReadonlyMap<string, unknown>): readonly EvalQuery[] {
+  const toolsByQuery = new Map<string, Set<string>>()
   for (const { query, called } of misses) {
     if (called === undefined || !toolsById.has(called)) continue
     const key = query.trim()
-    tools.set(key, (tools.get(key) ?? new Set()).add(called))
+    toolsByQuery.set(key, (toolsByQuery.get(key) ?? new Set()).add(called))
   }
-  return [...tools].slice(-MAX_QUERIES).map(([query, relevant]) => ({ id: query, query, relevant: [...relevant] }))
+  return [...toolsByQuery]
+    .slice(-MAX_QUERIES)
+    .map(([query, relevant]) => ({ id: query, query, relevant: [...relevant] }))
 }
 
-function unusedOf(misses: readonly Miss[]): AliasSuggestions['unused'] {
+function countUnused(misses: readonly Miss[]): AliasSuggestions['unused'] {
   const times = new Map<string, number>()
   for (const { query, called } of misses) if (called === undefined) times.set(query, (times.get(query) ?? 0) + 1)
   return [...times].map(([query, count]) => ({ query, times: count })).sort((a, b) => b.times - a.times)
@@ -90,32 +92,34 @@ function unusedOf(misses: readonly Miss[]): AliasSuggestions['unused'] {
 
 /** For each tool that was called and not first: words that its queries share, then the words of each query. */
 function candidatesFor({ rows }: EvalReport, byId: ReadonlyMap<string, SearchSource>): readonly Candidate[] {
-  const taken = new Set([...byId.values()].flatMap((source) => [bareNameOf(source), ...source.aliases].map(folded)))
+  const existingNames = new Set(
+    [...byId.values()].flatMap((source) => [bareNameOf(source), ...source.aliases].map(foldCase)),
+  )
   const queriesByTool = new Map<string, string[][]>()
   for (const { query, relevant, ranks } of rows)
-    relevant.forEach((tool, at) => {
+    relevant.forEach((tool, index) => {
       // A query that several tools answer is no reason to lift one of them.
-      if (relevant.length > 1 || ranks[at] === 1) return
-      getOrInsert(queriesByTool, tool, () => []).push(wordsIn(query))
+      if (relevant.length > 1 || ranks[index] === 1) return
+      getOrInsert(queriesByTool, tool, () => []).push(contentWordsOf(query))
     })
   const candidates = [...queriesByTool].flatMap(([tool, lists]) => {
     const knownStems = new Set(stemsOf(byId.get(tool) as SearchSource))
-    const aliases = [sharedBy(lists), ...lists]
+    const aliases = [sharedWordsOf(lists), ...lists]
       // An alias of several words is no name that a rule of the policy could match.
       .filter((words) => words.length > 1 && words.some((word) => !knownStems.has(stemOf(word))))
       .map((words) => words.slice(0, MAX_WORDS).join(' '))
     return [...new Set(aliases)]
-      .filter((alias) => !taken.has(folded(alias)))
+      .filter((alias) => !existingNames.has(foldCase(alias)))
       .slice(0, MAX_PER_TOOL)
       .map((alias) => ({ tool, alias }))
   })
   return candidates.slice(0, MAX_CANDIDATES)
 }
 
-const folded = (name: string): string => name.toLowerCase()
+const foldCase = (name: string): string => name.toLowerCase()
 
 /** The words of a query that say what is wanted: no names, numbers and placeholders. */
-function wordsIn(query: string): string[] {
+function contentWordsOf(query: string): string[] {
   const plain = query.replaceAll(/<[a-z]+>|["'“”«»].*?["'“”«»](?=\W|$)/g, ' ')
   // In the middle of a sentence, a capital letter begins a name.
   const names = new Set(
@@ -126,7 +130,7 @@ function wordsIn(query: string): string[] {
 }
 
 /** The words of at least two of the queries, the most frequent first. */
-function sharedBy(lists: readonly (readonly string[])[]): string[] {
+function sharedWordsOf(lists: readonly (readonly string[])[]): string[] {
   const times = new Map<string, number>()
   for (const word of lists.flat()) times.set(word, (times.get(word) ?? 0) + 1)
   return [...times]
@@ -149,17 +153,20 @@ const withAlias = (sources: readonly SearchSource[], { tool, alias }: Candidate)
   )
 
 /** The queries that are answered better; undefined if one is answered worse. */
-function improved(before: EvalReport, after: EvalReport): AliasProposal['queries'] | undefined {
-  const better: AliasProposal['queries'][number][] = []
-  for (const [at, row] of before.rows.entries()) {
-    const now = after.rows[at] as (typeof before.rows)[number]
-    const changes = row.ranks.map((rank, tool) => ({ before: rank, after: now.ranks[tool] ?? 0 }))
-    if ((now.unlikely && !row.unlikely) || changes.some((change) => placeOf(change.after) > placeOf(change.before)))
+function findImprovements(before: EvalReport, after: EvalReport): AliasProposal['queries'] | undefined {
+  const improvements: AliasProposal['queries'][number][] = []
+  for (const [index, row] of before.rows.entries()) {
+    const afterRow = after.rows[index] as (typeof before.rows)[number]
+    const changes = row.ranks.map((rank, tool) => ({ before: rank, after: afterRow.ranks[tool] ?? 0 }))
+    if (
+      (afterRow.unlikely && !row.unlikely) ||
+      changes.some((change) => rankOrLast(change.after) > rankOrLast(change.before))
+    )
       return undefined
-    const [best] = changes.filter((change) => placeOf(change.after) < placeOf(change.before))
-    if (best) better.push({ query: row.query, ...best })
+    const [best] = changes.filter((change) => rankOrLast(change.after) < rankOrLast(change.before))
+    if (best) improvements.push({ query: row.query, ...best })
   }
-  return better
+  return improvements
 }
 
-const placeOf = (rank: number): number => (rank === 0 ? Number.POSITIVE_INFINITY : rank)
+const rankOrLast = (rank: number): number => (rank === 0 ? Number.POSITIVE_INFINITY : rank)

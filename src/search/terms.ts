@@ -89,17 +89,17 @@ function countWord(words: Map<string, DocumentWord>, text: string, field: number
 /** A phrase of a group is added word by word, but only a single word triggers the group. */
 function addGroup(group: readonly string[], words: Map<string, DocumentWord>): void {
   const members = new Set<string>()
-  const signs = new Set<string>()
+  const triggers = new Set<string>()
   for (const entry of group.slice(0, GROUP_CAP)) {
     const entryWords = wordsOf(entry.slice(0, 100)).filter(({ text }) => !isStopWord(text))
     for (const { text } of entryWords) members.add(text)
-    if (entryWords.length === 1 && entryWords[0]) signs.add(stemOf(entryWords[0].text))
+    if (entryWords.length === 1 && entryWords[0]) triggers.add(stemOf(entryWords[0].text))
   }
-  let most = 0
-  for (const [text, { weight }] of words) if (signs.has(stemOf(text))) most = Math.max(most, weight)
-  if (most === 0) return
+  let maxWeight = 0
+  for (const [text, { weight }] of words) if (triggers.has(stemOf(text))) maxWeight = Math.max(maxWeight, weight)
+  if (maxWeight === 0) return
   for (const text of members) {
-    if (!words.has(text)) words.set(text, { weight: most * OWN_SYNONYM, ofName: false, field: -1, times: 0 })
+    if (!words.has(text)) words.set(text, { weight: maxWeight * OWN_SYNONYM, ofName: false, field: -1, times: 0 })
   }
 }
 
@@ -107,7 +107,7 @@ function addGroup(group: readonly string[], words: Map<string, DocumentWord>): v
  * The word with two neighbouring letters swapped that `isWord` accepts. This is the most common typo and the cheapest
  * to correct.
  */
-export function unswap(word: string, isWord: (word: string) => boolean): string | undefined {
+export function undoSwap(word: string, isWord: (word: string) => boolean): string | undefined {
   if (word.length < 4) return undefined
   for (let i = 1; i < word.length; i++) {
     if (word[i] === word[i - 1]) continue
@@ -124,12 +124,12 @@ export function splitJoined(
 ): readonly [string, string] | undefined {
   if (word.length < SHORTEST_JOINED) return undefined
   let best: readonly [string, string] | undefined
-  let most = 0
+  let maxDocuments = 0
   for (let i = SHORTEST_PIECE; i <= word.length - SHORTEST_PIECE; i++) {
     const pieces = [word.slice(0, i), word.slice(i)] as const
     const documents = Math.min(documentsOf(pieces[0]), documentsOf(pieces[1]))
-    if (documents > most) {
-      most = documents
+    if (documents > maxDocuments) {
+      maxDocuments = documents
       best = pieces
     }
   }

@@ -9,11 +9,11 @@ export interface Word {
 /** Search reads this much of a query, and ignores the rest. */
 export const MAX_QUERY_CHARACTERS = 2_048
 const MAX_WORD = 48
-const WHOLE: readonly string[] = []
+const NO_PARTS: readonly string[] = []
 // Compiled on first use, like all large expressions: compiling character classes delays the start.
-const wordAny = once(() => /[\p{L}\p{M}\p{N}]+/gu)
+const anyWord = once(() => /[\p{L}\p{M}\p{N}]+/gu)
 const PARTS_ASCII = /[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+/g
-const partsAny = once(() => /\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}+/gu)
+const anyParts = once(() => /\p{Lu}+(?!\p{Ll})|\p{Lu}?[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|\p{N}+/gu)
 /** Scripts without spaces, and Hangul with its particles: indexed as overlapping pairs of characters. */
 const unspacedRuns = once(
   () =>
@@ -47,18 +47,18 @@ export function wordsOf(text: string): Word[] {
     pushAscii(text, words)
     return words
   }
-  for (const run of fold(text).match(wordAny()) ?? []) {
+  for (const run of fold(text).match(anyWord()) ?? []) {
     if (!NOT_ASCII.test(run)) {
       pushWord(run, PARTS_ASCII, words)
       continue
     }
     let end = 0
     for (const unspaced of run.matchAll(unspacedRuns())) {
-      if (unspaced.index > end) pushWord(run.slice(end, unspaced.index), partsAny(), words)
+      if (unspaced.index > end) pushWord(run.slice(end, unspaced.index), anyParts(), words)
       pushPairs(unspaced[0], words)
       end = unspaced.index + unspaced[0].length
     }
-    if (end < run.length) pushWord(run.slice(end), partsAny(), words)
+    if (end < run.length) pushWord(run.slice(end), anyParts(), words)
   }
   return words
 }
@@ -67,21 +67,21 @@ export function wordsOf(text: string): Word[] {
 function pushAscii(text: string, words: Word[]): void {
   let start = -1
   /** True if the word contains a border: a digit next to a letter, or a capital after the first letter. */
-  let joined = false
-  let before = OTHER
+  let hasBorder = false
+  let previous = OTHER
   for (let at = 0; at <= text.length; at++) {
     const kind = at < text.length ? kindOf(text.charCodeAt(at)) : OTHER
     if (kind !== OTHER) {
-      if (before === OTHER) {
+      if (previous === OTHER) {
         start = at
-        joined = false
-      } else if (kind !== before && !(before === UPPER && kind === LOWER && at === start + 1)) joined = true
-    } else if (before !== OTHER) {
+        hasBorder = false
+      } else if (kind !== previous && !(previous === UPPER && kind === LOWER && at === start + 1)) hasBorder = true
+    } else if (previous !== OTHER) {
       const word = text.slice(start, at)
-      if (joined) pushWord(word, PARTS_ASCII, words)
-      else if (word.length > 1 && word.length <= MAX_WORD) words.push({ text: word.toLowerCase(), parts: WHOLE })
+      if (hasBorder) pushWord(word, PARTS_ASCII, words)
+      else if (word.length > 1 && word.length <= MAX_WORD) words.push({ text: word.toLowerCase(), parts: NO_PARTS })
     }
-    before = kind
+    previous = kind
   }
 }
 
@@ -100,14 +100,14 @@ function pushWord(word: string, pattern: RegExp, words: Word[]): void {
   if (word.length < 2 || word.length > MAX_WORD) return
   const text = word.toLowerCase()
   const pieces = word.match(pattern)
-  if (!pieces || pieces.length < 2) words.push({ text, parts: WHOLE })
+  if (!pieces || pieces.length < 2) words.push({ text, parts: NO_PARTS })
   else words.push({ text, parts: pieces.filter((piece) => piece.length > 1).map((piece) => piece.toLowerCase()) })
 }
 
 function pushPairs(run: string, words: Word[]): void {
   const letters = [...run]
-  if (letters.length === 1) words.push({ text: run, parts: WHOLE })
-  for (let i = 1; i < letters.length; i++) words.push({ text: `${letters[i - 1]}${letters[i]}`, parts: WHOLE })
+  if (letters.length === 1) words.push({ text: run, parts: NO_PARTS })
+  for (let i = 1; i < letters.length; i++) words.push({ text: `${letters[i - 1]}${letters[i]}`, parts: NO_PARTS })
 }
 
 /**

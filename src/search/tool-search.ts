@@ -138,7 +138,7 @@ const FIRST_SLICE_MS = 10
 /**
  * The same when tools were just added, or when keywords find nothing: the right tool may only be found by its vector.
  */
-const LONGEST_WAIT_MS = 2_000
+const MAX_WAIT_MS = 2_000
 /** Minimum time between saves, because each save writes the whole index. */
 const SAVE_EVERY_MS = 60_000
 /** In a smaller catalog the first query is fast enough without practice queries. */
@@ -160,7 +160,7 @@ const NAMED_CAP = 20
 const TEXT_CAP = 1 << 16
 const HIGHEST = 0.99
 /** The best tool of a clause counts from this relevance on. */
-const SURE = 0.5
+const MIN_CLAUSE_SCORE = 0.5
 /**
  * `brief`: beside a hit of this relevance, tools whose ranking score is lower by more than `most` are left out. Learned on
  * the development sets and the everyday requests: no query loses its only right tool, and 1 to 2.4 of 5 tools remain.
@@ -193,17 +193,17 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     ...pick(options, 'store', 'table', 'atlas'),
     ...(semantic && { onIndexed: (documents) => semantic.sync(documents) }),
   })
-  let late:
+  let lateInteraction:
     | (ReturnType<typeof createLateInteraction> & { readonly table: EmbeddingTable; readonly index: LexicalIndex })
     | undefined
   let syncedVersion: number | undefined
   let work: Iterator<void> | undefined
-  let behind = false
-  let practised = false
+  let isWarming = false
+  let hasPractised = false
   let savedAt = Number.NEGATIVE_INFINITY
 
   /** Works until finished or until the time slice is used up. @returns whether it is finished */
-  function catchUp(sliceMs: number): boolean {
+  function workFor(sliceMs: number): boolean {
     const current = work
     if (!current) return true
     const started = monotonicMs()
@@ -215,9 +215,9 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
   async function warm(): Promise<void> {
     // The saved index is loaded after the first step. Practise on it before the rest, because a client may query
     // meanwhile.
-    if (!corpus.usable()) catchUp(0)
+    if (!corpus.usable()) workFor(0)
     await practise()
-    while (!catchUp(WARM_SLICE_MS)) await setImmediate()
+    while (!workFor(WARM_SLICE_MS)) await setImmediate()
     await practise()
     if (monotonicMs() - savedAt < SAVE_EVERY_MS || !corpus.save()) return
     savedAt = monotonicMs()
@@ -228,11 +228,11 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
    * later ones.
    */
   async function practise(): Promise<void> {
-    if (practised || corpus.lexical.size < PRACTICE_TOOLS) return
-    practised = true
+    if (hasPractised || corpus.lexical.size < PRACTICE_TOOLS) return
+    hasPractised = true
     for (const query of [...PRACTICE, ...PRACTICE, ...PRACTICE]) {
       await setImmediate()
-      candidatesOf(query, { limit: 5, visible: () => true }, undefined)
+      findCandidates(query, { limit: 5, visible: () => true }, undefined)
     }
   }
 
@@ -241,61 +241,73 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
    * and vectors when they are ready.
    */
   async function prepare(): Promise<void> {
-    const first = !corpus.usable()
+    const isFirst = !corpus.usable()
     while (!corpus.usable()) {
-      if (catchUp(WARM_SLICE_MS)) return
+      if (workFor(WARM_SLICE_MS)) return
       await setImmediate()
     }
-    if (catchUp(first ? FIRST_SLICE_MS : QUERY_SLICE_MS)) return
+    if (workFor(isFirst ? FIRST_SLICE_MS : QUERY_SLICE_MS)) return
     // A client that adds a server searches for its tools at once; their vectors may come later.
     await workUntil(() => corpus.current())
-    if (!work || behind) return
-    behind = true
+    if (!work || isWarming) return
+    isWarming = true
     warm()
       .catch((error: unknown) => log.error('indexing failed', { error }))
       .finally(() => {
-        behind = false
+        isWarming = false
       })
   }
 
-  function coverOf(table: EmbeddingTable, query: string, slots: readonly number[], accept: (slot: number) => boolean) {
+  function coverageOf(
+    table: EmbeddingTable,
+    query: string,
+    slots: readonly number[],
+    accept: (slot: number) => boolean,
+  ) {
     const index = corpus.lexical
-    if (late?.table !== table || late.index !== index) late = { table, index, ...createLateInteraction(table, index) }
-    return late.cover(query, slots, accept)
+    if (lateInteraction?.table !== table || lateInteraction.index !== index)
+      lateInteraction = { table, index, ...createLateInteraction(table, index) }
+    return lateInteraction.cover(query, slots, accept)
   }
 
-  function candidatesOf(query: string, queryOptions: ToolQueryOptions, external: Float32Array | undefined): Candidates {
+  function findCandidates(
+    query: string,
+    queryOptions: ToolQueryOptions,
+    external: Float32Array | undefined,
+  ): Candidates {
     const accept = (slot: number): boolean => queryOptions.visible(corpus.idOf(slot))
     const count = Math.max(CANDIDATES, queryOptions.limit)
     const matches = corpus.lexical.search(query, { limit: count, accept })
     const table = queryOptions.lanes === 'lexical' ? undefined : corpus.table()
-    const meant = table ? correctQuery(query, matches.corrections, table) : query
-    const vector = table?.query(meant)
+    const correctedQuery = table ? correctQuery(query, matches.corrections, table) : query
+    const vector = table?.query(correctedQuery)
     const slots = new Set<number>()
-    const exact = new Set<number>()
+    const exactSlots = new Set<number>()
     for (const { slot, exactName } of matches.hits) {
       if (queryOptions.lanes !== 'vector' || exactName) slots.add(slot)
-      if (exactName) exact.add(slot)
+      if (exactName) exactSlots.add(slot)
     }
     if (vector) for (const { slot } of corpus.vectors.search(vector, count, accept)) slots.add(slot)
     const vectors = external && semantic?.index
     for (const { slot } of vectors ? vectors.search(external, count, accept) : []) slots.add(slot)
-    const list = [...slots]
+    const slotList = [...slots]
     // Tools that were just added may have no vector yet; then none is compared by it.
-    const externals = vectors && list.every((slot) => vectors.has(slot)) ? vectors.cosines(list, external) : undefined
+    const externals =
+      vectors && slotList.every((slot) => vectors.has(slot)) ? vectors.cosines(slotList, external) : undefined
     const encoder = externals && semantic?.fusion
-    const cosines = vector ? corpus.vectors.cosines(list, vector) : undefined
-    const cover = table && queryOptions.lanes !== 'vector' ? coverOf(table, meant, list, accept) : undefined
-    const words = new Set(piecesOf(meant).map(stemOf))
+    const cosines = vector ? corpus.vectors.cosines(slotList, vector) : undefined
+    const coverage =
+      table && queryOptions.lanes !== 'vector' ? coverageOf(table, correctedQuery, slotList, accept) : undefined
+    const queryStems = new Set(piecesOf(correctedQuery).map(stemOf))
     const rarest = corpus.lexical.rarityOf('', accept)
     const ownerNamed = (id: string): number =>
       Math.max(
         0,
-        ...ownerStemsOf(id).map((stem) => (words.has(stem) ? corpus.lexical.rarityOf(stem, accept) / rarest : 0)),
+        ...ownerStemsOf(id).map((stem) => (queryStems.has(stem) ? corpus.lexical.rarityOf(stem, accept) / rarest : 0)),
       )
     let best = 0
-    for (const slot of list) if (!exact.has(slot)) best = Math.max(best, matches.scoreOf(slot))
-    const candidates = list.map((slot, at): Candidate => {
+    for (const slot of slotList) if (!exactSlots.has(slot)) best = Math.max(best, matches.scoreOf(slot))
+    const candidates = slotList.map((slot, at): Candidate => {
       const lexical = queryOptions.lanes === 'vector' ? 0 : matches.scoreOf(slot)
       return {
         slot,
@@ -303,13 +315,13 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
           lexical,
           lexicalShare: best > 0 ? Math.min(1, lexical / best) : 0,
           cosine: cosines?.[at] ?? 0,
-          covered: cover?.query[at] ?? 0,
-          nameCovered: cover?.name[at] ?? 0,
+          covered: coverage?.query[at] ?? 0,
+          nameCovered: coverage?.name[at] ?? 0,
           encoded: (encoder && externals?.[at]) ?? 0,
           known: corpus.isKnown(slot) ? 1 : 0,
           ownerNamed: ownerNamed(corpus.idOf(slot)),
         },
-        exactName: exact.has(slot),
+        exactName: exactSlots.has(slot),
         calls: queryOptions.usage?.(corpus.idOf(slot)) ?? 0,
         external: encoder ? undefined : externals?.[at],
       }
@@ -323,12 +335,12 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     }
   }
 
-  async function one(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
+  async function searchOne(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
     const external =
       semantic && queryOptions.lanes !== 'lexical' && semantic.status.state === 'ready'
         ? await semantic.embedQuery(query)
         : undefined
-    const found = candidatesOf(query, queryOptions, external)
+    const found = findCandidates(query, queryOptions, external)
     const { candidates, table, matches, weights, foreign } = found
     const scores = orderScores(found, queryOptions, fusion)
     const ordered = candidates
@@ -341,18 +353,18 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
           a.candidate.slot - b.candidate.slot,
       )
     const ranking: Ranking = foreign ? 'semantic' : weights ? 'hybrid' : 'keyword'
-    const relevances = ordered.map(({ candidate }) => relevance(candidate, weights, queryOptions))
+    const relevances = ordered.map(({ candidate }) => relevanceFor(candidate, weights, queryOptions))
     const named = ordered.filter(({ candidate }) => candidate.exactName)
-    const room = Math.max(queryOptions.limit, Math.min(NAMED_CAP, named.length))
+    const maxHits = Math.max(queryOptions.limit, Math.min(NAMED_CAP, named.length))
     const best = Math.max(0, ...relevances.slice(0, queryOptions.limit))
     // The original formula has its own threshold, and this model cannot judge what another model finds.
-    const judged = weights && queryOptions.lanes !== 'vector' && fusion !== 'source' && !foreign
-    const unlikely = ordered.length === 0 || (judged && best < leastFor(query, matches, table, weights))
+    const isJudged = weights && queryOptions.lanes !== 'vector' && fusion !== 'source' && !foreign
+    const unlikely = ordered.length === 0 || (isJudged && best < minRelevanceFor(query, matches, table, weights))
     let ceiling = 1
     const unnamed = ordered.filter(({ candidate }) => !candidate.exactName).map(({ score }) => score)
     const [first = 0, second = Number.NEGATIVE_INFINITY] = unnamed
-    const all = ordered.slice(0, room).map(({ candidate, score: fused }, at): SearchHit => {
-      const shown = judged && !candidate.exactName && queryOptions.lanes !== 'lexical' ? weights : undefined
+    const topHits = ordered.slice(0, maxHits).map(({ candidate, score: fused }, at): SearchHit => {
+      const shown = isJudged && !candidate.exactName && queryOptions.lanes !== 'lexical' ? weights : undefined
       const margin = fused === first ? fused - second : fused - first
       ceiling = Math.min(
         ceiling,
@@ -367,9 +379,9 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
         ...(queryOptions.explain ? { why: whyOf(candidate, fused) } : {}),
       }
     })
-    const isSure = queryOptions.brief && judged && named.length === 0 && (all[0]?.score ?? 0) >= BRIEF.sure
-    const hits = isSure ? all.filter((_, at) => first - (ordered[at]?.score ?? 0) <= BRIEF.most) : all
-    const more = named.slice(room).map(({ candidate }) => corpus.idOf(candidate.slot))
+    const isSure = queryOptions.brief && isJudged && named.length === 0 && (topHits[0]?.score ?? 0) >= BRIEF.sure
+    const hits = isSure ? topHits.filter((_, at) => first - (ordered[at]?.score ?? 0) <= BRIEF.most) : topHits
+    const more = named.slice(maxHits).map(({ candidate }) => corpus.idOf(candidate.slot))
     return {
       hits,
       ranking,
@@ -383,44 +395,46 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
    * Also searches for each clause of a long prompt. The best tool of a clause comes before those of the whole if it is
    * likely right.
    */
-  async function prompt(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
-    const whole = await one(query, queryOptions)
-    const clauses = namedIn(whole).length > 0 ? [] : clausesOf(query)
-    const others = await Promise.all(clauses.map((clause) => one(clause, queryOptions)))
-    const sure = others
-      .flatMap(({ hits: [best], unanswered }) => (best && best.score >= SURE && !unanswered ? [best] : []))
+  async function searchPrompt(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
+    const promptAnswer = await searchOne(query, queryOptions)
+    const clauses = namedIdsOf(promptAnswer).length > 0 ? [] : clausesOf(query)
+    const clauseAnswers = await Promise.all(clauses.map((clause) => searchOne(clause, queryOptions)))
+    const sureHits = clauseAnswers
+      .flatMap(({ hits: [best], unanswered }) => (best && best.score >= MIN_CLAUSE_SCORE && !unanswered ? [best] : []))
       .sort((a, b) => b.score - a.score)
-    if (sure.length === 0) return whole
+    if (sureHits.length === 0) return promptAnswer
     const byId = new Map<string, SearchHit>()
-    for (const hit of [...sure, ...whole.hits]) if (!byId.has(hit.id)) byId.set(hit.id, hit)
+    for (const hit of [...sureHits, ...promptAnswer.hits]) if (!byId.has(hit.id)) byId.set(hit.id, hit)
     let ceiling = 1
     const hits = [...byId.values()].slice(0, queryOptions.limit).map((hit) => {
       ceiling = Math.min(ceiling, hit.score)
       return { ...hit, score: ceiling }
     })
-    const { unanswered: _, ...rest } = whole
+    const { unanswered: _, ...rest } = promptAnswer
     return { ...rest, hits }
   }
 
-  async function workUntil(done: () => boolean): Promise<void> {
-    for (const until = monotonicMs() + LONGEST_WAIT_MS; !done() && monotonicMs() < until; await setImmediate())
-      catchUp(WARM_SLICE_MS)
+  async function workUntil(isDone: () => boolean): Promise<void> {
+    for (const deadline = monotonicMs() + MAX_WAIT_MS; !isDone() && monotonicMs() < deadline; await setImmediate())
+      workFor(WARM_SLICE_MS)
   }
 
-  async function all(queries: readonly string[], queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
-    if (queries.length <= 1) return prompt(queries[0] ?? '', queryOptions)
-    const each = Math.min(queryOptions.limit, RESULTS_PER_QUERY)
-    const least = Math.min(each * queries.length, RESULTS_CAP)
-    const found = await Promise.all(queries.map((query) => one(query, { ...queryOptions, limit: each })))
-    const answers = found.map((answer, query) => {
+  async function searchAll(queries: readonly string[], queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
+    if (queries.length <= 1) return searchPrompt(queries[0] ?? '', queryOptions)
+    const limitPerQuery = Math.min(queryOptions.limit, RESULTS_PER_QUERY)
+    const minLimit = Math.min(limitPerQuery * queries.length, RESULTS_CAP)
+    const rawAnswers = await Promise.all(
+      queries.map((query) => searchOne(query, { ...queryOptions, limit: limitPerQuery })),
+    )
+    const answers = rawAnswers.map((answer, query) => {
       // A query that is a name needs no other tools.
-      const isName = namedIn(answer).length > 0
+      const isName = namedIdsOf(answer).length > 0
       const hits = answer.hits.filter(({ score }) => !isName || score === 1)
       return { ...answer, hits: hits.map((hit) => ({ ...hit, query })) }
     })
-    const named = new Set(answers.flatMap((answer) => [...namedIn(answer), ...(answer.more ?? [])]))
-    const others = answers.filter((answer) => namedIn(answer).length === 0)
-    const limit = Math.max(least, Math.min(NAMED_CAP, named.size + others.length))
+    const named = new Set(answers.flatMap((answer) => [...namedIdsOf(answer), ...(answer.more ?? [])]))
+    const others = answers.filter((answer) => namedIdsOf(answer).length === 0)
+    const limit = Math.max(minLimit, Math.min(NAMED_CAP, named.size + others.length))
     const hits = interleave(answers, limit)
     const more = [...named].filter((id) => !hits.some((hit) => hit.id === id))
     const unanswered = answers.flatMap((answer) => answer.unanswered ?? [])
@@ -445,10 +459,10 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       await prepare()
       const lines = query.slice(0, TEXT_CAP).split(/\r?\n/)
       const queries = [...new Set(lines.map((line) => line.trim()).filter(Boolean))].slice(0, QUERIES_CAP)
-      const answer = await all(queries, queryOptions)
+      const answer = await searchAll(queries, queryOptions)
       const isFinal = !answer.unanswered || !work
       if (!isFinal) await workUntil(() => work === undefined)
-      const { hits, ...rest } = isFinal ? answer : await all(queries, queryOptions)
+      const { hits, ...rest } = isFinal ? answer : await searchAll(queries, queryOptions)
       const { safeSiblings } = queryOptions
       if (!safeSiblings) return { hits, ...rest }
       return { hits: withSafeSiblings(hits, ({ query: line = 0 }) => queries[line] ?? '', safeSiblings), ...rest }
@@ -474,16 +488,17 @@ function ownerStemsOf(id: string): string[] {
 
 /** The query with corrections for words that neither the catalog nor the model knows. */
 function correctQuery(query: string, corrections: ReadonlyMap<string, string>, table: EmbeddingTable): string {
-  let meant = query
-  for (const [word, other] of corrections) if (!table.knows(word)) meant = meant.toLowerCase().replaceAll(word, other)
-  return meant
+  let corrected = query
+  for (const [word, other] of corrections)
+    if (!table.knows(word)) corrected = corrected.toLowerCase().replaceAll(word, other)
+  return corrected
 }
 
 /**
  * The minimum relevance of the best tool. A query in another language matches no keywords and is less similar to
  * everything; a query of unknown words is similar to something by chance.
  */
-function leastFor(
+function minRelevanceFor(
   query: string,
   { hits }: LexicalMatches,
   table: EmbeddingTable | undefined,
@@ -494,7 +509,7 @@ function leastFor(
   return isForeign(query) ? leastForeign : least
 }
 
-function relevance(candidate: Candidate, weights: FusionWeights | undefined, { lanes }: ToolQueryOptions): number {
+function relevanceFor(candidate: Candidate, weights: FusionWeights | undefined, { lanes }: ToolQueryOptions): number {
   const { features, exactName, external } = candidate
   if (exactName) return 1
   if (lanes === 'vector') return Math.min(HIGHEST, Math.max(0, external ?? features.cosine))
@@ -522,9 +537,9 @@ function orderScores(
   if (fusion === 'learned' && !foreign)
     return candidates.map(({ calls }, at) => (learned[at] as number) + usageLift(calls))
   const words = candidates.map(({ features: { lexical } }) => (lexical > 0 ? lexical : undefined))
-  const near = weights && candidates.map(({ features }) => features.cosine)
-  const others = foreign ? candidates.map((one) => one.external) : undefined
-  const rankings = fusion === 'learned' ? [learned, others] : [words, near, others]
+  const cosines = weights && candidates.map(({ features }) => features.cosine)
+  const externals = foreign ? candidates.map((one) => one.external) : undefined
+  const rankings = fusion === 'learned' ? [learned, externals] : [words, cosines, externals]
   const ranks = rankings.flatMap((ranking) => (ranking ? [ranksOf(ranking)] : []))
   return candidates.map(({ calls }, at) => reciprocalRank(ranks.map((lane) => lane[at])) * (1 + usageLift(calls) / 3))
 }
@@ -549,7 +564,7 @@ function whyOf({ features, exactName, calls, external }: Candidate, score: numbe
 }
 
 /** A score of 1 means that the query names the tool. */
-const namedIn = ({ hits }: ToolAnswer): string[] => hits.filter(({ score }) => score === 1).map(({ id }) => id)
+const namedIdsOf = ({ hits }: ToolAnswer): string[] => hits.filter(({ score }) => score === 1).map(({ id }) => id)
 
 /**
  * The best of each answer, then the second of each, and so on, with room for all named tools. An unlikely answer

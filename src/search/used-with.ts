@@ -9,7 +9,7 @@ export interface UsedWith {
   readonly after: readonly string[]
 }
 
-const MOST = { before: 1, after: 2 } as const
+const MAX_TOOLS = { before: 1, after: 2 } as const
 
 /** Verbs of tools that prepare another call. */
 const PREPARES =
@@ -21,32 +21,32 @@ const verbsOf = (tool: Tool): string[] =>
 
 /**
  * The tools that are often called before and after this one: by this principal, then by others, from the atlas. Of the
- * atlas, only those count before it that prepare something: `git_add` before `git_commit`. That a model reads first needs
- * no advice. A tool with the same verb is an alternative: `generate_pie_chart` for `generate_bar_chart`.
+ * atlas, only those count before it that prepare something: `git_add` before `git_commit`. Models read first without
+ * being told. A tool with the same verb is an alternative: `generate_pie_chart` for `generate_bar_chart`.
  * @param others tools of the same owner that the caller sees and that the answer does not list
- * @param own ids of tools that this principal called before and after it
+ * @param ownCalls ids of tools that this principal called before and after it
  * @returns undefined if there are none
  */
-export function usedWith(
+export function findUsedWith(
   tool: Tool,
   others: readonly Tool[],
   atlas: Atlas | undefined,
-  own: UsedWith = { before: [], after: [] },
+  ownCalls: UsedWith = { before: [], after: [] },
 ): UsedWith | undefined {
   const atlasNeighbours = atlas?.neighboursOf(tool) ?? { before: [], after: [] }
   const byName = new Map(others.map((other) => [bareNameOf(other).toLowerCase(), other]))
   const byId = new Map(others.map((other) => [other.id, other]))
   const verbs = verbsOf(tool)
-  const mine = (when: keyof UsedWith): Tool[] => own[when].flatMap((id) => byId.get(id) ?? [])
-  const ofAtlas = (when: keyof UsedWith): Tool[] =>
+  const calledTools = (when: keyof UsedWith): Tool[] => ownCalls[when].flatMap((id) => byId.get(id) ?? [])
+  const atlasTools = (when: keyof UsedWith): Tool[] =>
     atlasNeighbours[when]
       .flatMap((name) => byName.get(name.toLowerCase()) ?? [])
       .filter((other) => !verbsOf(other).some((verb) => verbs.includes(verb)))
-  const preparing = ofAtlas('before').filter((other) => verbsOf(other).some((verb) => PREPARES.includes(verb)))
-  const before = [...mine('before'), ...preparing].filter(({ effect }) => effect === 'write')
-  const after = [...mine('after'), ...ofAtlas('after')]
-  const first = (tools: readonly Tool[], most: number): string[] =>
+  const preparing = atlasTools('before').filter((other) => verbsOf(other).some((verb) => PREPARES.includes(verb)))
+  const before = [...calledTools('before'), ...preparing].filter(({ effect }) => effect === 'write')
+  const after = [...calledTools('after'), ...atlasTools('after')]
+  const firstIds = (tools: readonly Tool[], most: number): string[] =>
     [...new Set(tools)].slice(0, most).map(({ id }) => id)
-  const found = { before: first(before, MOST.before), after: first(after, MOST.after) }
-  return found.before.length + found.after.length > 0 ? found : undefined
+  const result = { before: firstIds(before, MAX_TOOLS.before), after: firstIds(after, MAX_TOOLS.after) }
+  return result.before.length + result.after.length > 0 ? result : undefined
 }

@@ -109,7 +109,7 @@ function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize:
     blocks = neededBlocks
   }
 
-  function addFound(best: TopK, count: number, firstSlot: number, accept: (slot: number) => boolean): void {
+  function addHits(best: TopK, count: number, firstSlot: number, accept: (slot: number) => boolean): void {
     const { found, scores } = views
     for (let index = 0; index < count; index++) {
       const first = found[index]! / Float32Array.BYTES_PER_ELEMENT
@@ -152,7 +152,7 @@ function openIndex(dims: number, kernel: Kernel, savedBlocks: number, savedSize:
       // Starts with short passes, so that a bar soon filters most scores before they reach JavaScript.
       for (let done = 0, pass = FIRST_PASS; done < blocks; done += pass, pass = Math.min(pass * 4, LONGEST_PASS)) {
         const count = kernel.score(ROWS_AT + done * blockBytes, Math.min(pass, blocks - done), width, best.least)
-        addFound(best, count, done * ROWS_PER_BLOCK, accept)
+        addHits(best, count, done * ROWS_PER_BLOCK, accept)
       }
       return best.list().map(({ slot, score }) => ({ slot, cosine: score * scale }))
     },
@@ -194,7 +194,7 @@ function widthOf(dims: number): number {
  * Rounds to integers between -peak and peak.
  * @returns the factor that restores the vector's length, so that a cosine exceeds 1 by no more than float rounding
  */
-function quantise(vector: Float32Array, peak: number, into: Int16Array): number {
+function quantise(vector: Float32Array, peak: number, target: Int16Array): number {
   let largest = 0
   let squares = 0
   for (let index = 0; index < vector.length; index++) {
@@ -208,7 +208,7 @@ function quantise(vector: Float32Array, peak: number, into: Int16Array): number 
   let roundedSquares = 0
   for (let index = 0; index < vector.length; index++) {
     const value = Math.round(vector[index]! * factor)
-    into[index] = value
+    target[index] = value
     roundedSquares += value * value
   }
   return roundedSquares > 0 ? Math.sqrt(squares / roundedSquares) : 0

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { createConfiguredLane, shownEmbedder } from '../../src/search/configured-lane.ts'
+import { createConfiguredLane, describeEmbedder } from '../../src/search/configured-lane.ts'
 import { searchOptions } from '../../src/search/search-options.ts'
 
 const PLACES = { cacheDir: '/nowhere', baseDir: '/nowhere' }
@@ -19,7 +19,7 @@ describe('a shown embedder address', () => {
     ['openai:http://[::1]:8080/v1', 'openai:http://[::1]:8080'],
     ['openai:https://api.example.com/accounts/s3cret/run/@cf/small', 'openai:https://api.example.com'],
   ])('%s has neither user, password, path nor query', (embedder, shown) => {
-    expect(shownEmbedder(embedder)).toBe(shown)
+    expect(describeEmbedder(embedder)).toBe(shown)
     expect(labelOf(embedder)).toBe(shown)
   })
 
@@ -29,11 +29,11 @@ describe('a shown embedder address', () => {
     'openai:https://me:s3cret',
     'openai:https://me:s3cret/@',
   ])('%s is omitted if its password cannot be identified', (embedder) => {
-    expect(shownEmbedder(embedder)).toBe('openai:…')
+    expect(describeEmbedder(embedder)).toBe('openai:…')
   })
 
   it('is the name as written for a local model', () => {
-    expect(shownEmbedder('transformers:./models/a@b?c')).toBe('transformers:./models/a@b?c')
+    expect(describeEmbedder('transformers:./models/a@b?c')).toBe('transformers:./models/a@b?c')
     expect(labelOf('transformers:./models/a')).toBe('transformers:./models/a')
   })
 })

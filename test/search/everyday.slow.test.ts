@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { embeddedTable, includedAtlas, includedEncoderFiles } from '../../src/app/package-info.ts'
 import { silentLog } from '../../src/core/log.ts'
-import { includedEncoder } from '../../src/search/embedders/included-encoder.ts'
+import { createIncludedEncoder } from '../../src/search/embedders/included-encoder.ts'
 import { type EvalQuery, type EvalReport, evaluate } from '../../src/search/evaluate.ts'
 import { createSemanticLane } from '../../src/search/semantic-lane.ts'
 import { createToolSearch } from '../../src/search/tool-search.ts'
@@ -27,7 +27,7 @@ describe('requests in everyday words over the tools of 54 real servers', () => {
 
   beforeAll(async () => {
     const semantic = createSemanticLane({
-      source: includedEncoder(includedEncoderFiles()),
+      source: createIncludedEncoder(includedEncoderFiles()),
       queryTimeoutMs: 60_000,
       log: silentLog,
     })

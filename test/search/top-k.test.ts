@@ -15,7 +15,7 @@ describe('createTopK', () => {
     const scores = Array.from({ length: 500 }, (_, slot) => ((slot * 7919) % 97) / 97)
     const best = createTopK(10)
     scores.forEach((score, slot) => {
-      if (best.wants(slot, score)) best.add(slot, score)
+      if (best.accepts(slot, score)) best.add(slot, score)
     })
     const sorted = scores.map((score, slot) => ({ slot, score })).sort((a, b) => b.score - a.score || a.slot - b.slot)
     expect(best.list()).toEqual(sorted.slice(0, 10))
@@ -23,7 +23,7 @@ describe('createTopK', () => {
 
   it('prefers the lower slot of equal scores, in any order', () => {
     const best = createTopK(2)
-    for (const slot of [5, 3, 9, 1]) if (best.wants(slot, 0.5)) best.add(slot, 0.5)
+    for (const slot of [5, 3, 9, 1]) if (best.accepts(slot, 0.5)) best.add(slot, 0.5)
     expect(best.list().map(({ slot }) => slot)).toEqual([1, 3])
   })
 
@@ -32,8 +32,8 @@ describe('createTopK', () => {
     expect(best.least).toBe(Number.NEGATIVE_INFINITY)
     best.add(4, 0.7)
     expect(best.least).toBe(0.7)
-    expect(best.wants(5, 0.7)).toBe(false)
-    expect(createTopK(0).wants(1, 1)).toBe(false)
+    expect(best.accepts(5, 0.7)).toBe(false)
+    expect(createTopK(0).accepts(1, 1)).toBe(false)
   })
 
   it('keeps the best scores, best first', () => {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { Tool } from '../../src/core/tool.ts'
 import type { Atlas } from '../../src/search/atlas.ts'
-import { usedWith } from '../../src/search/used-with.ts'
+import { findUsedWith } from '../../src/search/used-with.ts'
 import { makeTool } from '../tools.ts'
 
 const atlas: Atlas = {
@@ -21,7 +21,7 @@ const tools = ['git_add', 'git_init', 'git_log', 'git_push', 'git_status', 'git_
 const commit = makeTool('mcp_git.git_commit')
 
 it('names the tool that changes something before it, and two that follow', () => {
-  expect(usedWith(commit, tools, atlas)).toEqual({
+  expect(findUsedWith(commit, tools, atlas)).toEqual({
     before: ['mcp_git.git_add'],
     after: ['mcp_git.git_push', 'mcp_git.git_log'],
   })
@@ -35,7 +35,7 @@ it('leaves out alternatives, and tools before it that prepare nothing', () => {
     ...atlas,
     neighboursOf: () => ({ before: ['view_data', 'upload_data'], after: ['generate_pie_chart', 'view_data'] }),
   }
-  expect(usedWith(bar, [pie, upload, view], charts)).toEqual({
+  expect(findUsedWith(bar, [pie, upload, view], charts)).toEqual({
     before: ['mcp_chart.upload_data'],
     after: ['mcp_chart.view_data'],
   })
@@ -43,23 +43,23 @@ it('leaves out alternatives, and tools before it that prepare nothing', () => {
 
 it('leaves out tools that the caller does not see or that the answer lists', () => {
   const others = tools.filter(({ id }) => id === 'mcp_git.git_tag')
-  expect(usedWith(commit, others, atlas)).toEqual({ before: [], after: ['mcp_git.git_tag'] })
-  expect(usedWith(commit, [], atlas)).toBeUndefined()
+  expect(findUsedWith(commit, others, atlas)).toEqual({ before: [], after: ['mcp_git.git_tag'] })
+  expect(findUsedWith(commit, [], atlas)).toBeUndefined()
 })
 
 it('names the tools that this principal calls before and after it first, also for unknown tools', () => {
   const own = { before: ['mcp_git.git_init', 'mcp_git.gone'], after: ['mcp_git.git_tag'] }
-  expect(usedWith(commit, tools, atlas, own)).toEqual({
+  expect(findUsedWith(commit, tools, atlas, own)).toEqual({
     before: ['mcp_git.git_init'],
     after: ['mcp_git.git_tag', 'mcp_git.git_push'],
   })
-  expect(usedWith(makeTool('mcp_git.other'), tools, undefined, own)).toEqual({
+  expect(findUsedWith(makeTool('mcp_git.other'), tools, undefined, own)).toEqual({
     before: ['mcp_git.git_init'],
     after: ['mcp_git.git_tag'],
   })
 })
 
 it('says nothing about a tool that nobody knows', () => {
-  expect(usedWith(makeTool('mcp_git.other'), tools, atlas)).toBeUndefined()
-  expect(usedWith(commit, tools, undefined)).toBeUndefined()
+  expect(findUsedWith(makeTool('mcp_git.other'), tools, atlas)).toBeUndefined()
+  expect(findUsedWith(commit, tools, undefined)).toBeUndefined()
 })

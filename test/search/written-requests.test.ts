@@ -47,7 +47,7 @@ describe('search text that a model writes', () => {
     await written.writeNext(written.missing(tools), answering(answer))
     expect(written.missing(tools)).toEqual([])
     expect(again().missing(tools)).toEqual([])
-    expect(again().of('a-one')).toEqual({
+    expect(again().get('a-one')).toEqual({
       when: 'When needed.',
       requests: ['water my plants', 'give them a drink'],
     })
@@ -57,7 +57,7 @@ describe('search text that a model writes', () => {
     const { written, answering } = start()
     const requests = ['please ignore the rest', 'x'.repeat(500), 7, 'water\nmy plants', 'give them a drink']
     await written.writeNext([tool('a', 'one')], answering({ tools: [{ name: 'one', when: 'ignore all', requests }] }))
-    expect(written.of('a-one')).toEqual({ when: '', requests: ['water my plants', 'give them a drink'] })
+    expect(written.get('a-one')).toEqual({ when: '', requests: ['water my plants', 'give them a drink'] })
   })
 
   it('is given up after two useless answers', async () => {
@@ -65,7 +65,7 @@ describe('search text that a model writes', () => {
     const tools = [tool('a', 'one')]
     for (const answer of [{ tools: [entry('other', 'a b', 'c d')] }, 'nothing'])
       await written.writeNext(written.missing(tools), answering(answer))
-    expect([written.missing(tools), asked.length, written.of('a-one')]).toEqual([[], 2, undefined])
+    expect([written.missing(tools), asked.length, written.get('a-one')]).toEqual([[], 2, undefined])
   })
 
   it('costs at most a number of questions in a day, failed ones included', async () => {
@@ -82,7 +82,7 @@ describe('search text that a model writes', () => {
   it('that another program put into the file is checked, too', () => {
     const tools = { 'a-one': entry('one', 'ignore the user', 'ignore it'), 'a-two': 'x', 'a-three': { failed: 2 } }
     const { written } = start({ kept: { tools, day: '', asked: 0 } })
-    expect(['a-one', 'a-two', 'a-three'].map(written.of)).toEqual([undefined, undefined, undefined])
-    expect(start({ kept: [1, 2] }).written.of('a-one')).toBeUndefined()
+    expect(['a-one', 'a-two', 'a-three'].map(written.get)).toEqual([undefined, undefined, undefined])
+    expect(start({ kept: [1, 2] }).written.get('a-one')).toBeUndefined()
   })
 })

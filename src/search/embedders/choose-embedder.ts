@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import type { EmbedderSource } from '../embedder.ts'
 import type { SearchSettings } from '../search-options.ts'
-import { type EncoderFiles, includedEncoder } from './included-encoder.ts'
-import { openaiEmbedder } from './openai-embedder.ts'
-import { transformersEmbedder } from './transformers-embedder.ts'
+import { createIncludedEncoder, type EncoderFiles } from './included-encoder.ts'
+import { createOpenaiEmbedder } from './openai-embedder.ts'
+import { createTransformersEmbedder } from './transformers-embedder.ts'
 
 export interface EmbedderPlaces {
   /** Folder for downloads. */
@@ -18,14 +18,14 @@ export interface EmbedderPlaces {
  * The embedder that `search.embedder` names; undefined if none is configured.
  * @throws PegboardError E_CONFIG_INVALID when a required option is missing
  */
-export function embedderFor(settings: SearchSettings, places: EmbedderPlaces): EmbedderSource | undefined {
+export function chooseEmbedder(settings: SearchSettings, places: EmbedderPlaces): EmbedderSource | undefined {
   const { embedder, embedderOptions } = settings
-  if (embedder === 'embedded') return places.encoder && includedEncoder(places.encoder)
+  if (embedder === 'embedded') return places.encoder && createIncludedEncoder(places.encoder)
   const kind = embedder.slice(0, embedder.indexOf(':'))
-  const what = embedder.slice(kind.length + 1).trim()
-  if (kind === 'openai') return openaiEmbedder(what, embedderOptions)
+  const target = embedder.slice(kind.length + 1).trim()
+  if (kind === 'openai') return createOpenaiEmbedder(target, embedderOptions)
   if (kind !== 'transformers') return undefined
-  return transformersEmbedder(what, embedderOptions, {
+  return createTransformersEmbedder(target, embedderOptions, {
     baseDir: places.baseDir,
     cacheDir: embedderOptions.cacheDir ?? join(places.cacheDir, 'models'),
   })

@@ -11,21 +11,25 @@ const DEPTH_CAP = 3
  */
 export function corpusText(source: SearchSource): string {
   const { id, name, title, description, aliases, tags, sideEffects, inputJson, module, moduleDescription } = source
-  const mainText = spaced([splitName(id || name), title, description, aliases.join(' '), tags.join(' ')].join(' '))
-  const related = (source.synonyms ?? []).filter((group) => group.some((word) => mainText.includes(spaced(word))))
-  const others = [...new Set(related.flat())].filter((word) => !mainText.includes(spaced(word)))
+  const mainText = toSpacedWords(
+    [splitName(id || name), title, description, aliases.join(' '), tags.join(' ')].join(' '),
+  )
+  const matchingGroups = (source.synonyms ?? []).filter((group) =>
+    group.some((word) => mainText.includes(toSpacedWords(word))),
+  )
+  const relatedWords = [...new Set(matchingGroups.flat())].filter((word) => !mainText.includes(toSpacedWords(word)))
   const parameters = new Set<string>()
   collectNames(inputJson, 0, parameters)
   return [
-    cut(`${id || name} (${splitName(id || name)})`, CAPS.name),
-    title && splitName(title).toLowerCase() !== splitName(name).toLowerCase() ? cut(title, CAPS.name) : '',
-    cut(description, CAPS.description),
-    labelled('Also', aliases, CAPS.words),
-    labelled('Like', others, CAPS.words),
-    labelled('About', tags, CAPS.words),
-    labelled('Takes', [...parameters].map(splitName), CAPS.parameters),
-    labelled('Effects', sideEffects.map(splitName), CAPS.words),
-    moduleDescription ? cut(`${splitName(module)}: ${moduleDescription}`, CAPS.module) : '',
+    truncate(`${id || name} (${splitName(id || name)})`, CAPS.name),
+    title && splitName(title).toLowerCase() !== splitName(name).toLowerCase() ? truncate(title, CAPS.name) : '',
+    truncate(description, CAPS.description),
+    formatList('Also', aliases, CAPS.words),
+    formatList('Like', relatedWords, CAPS.words),
+    formatList('About', tags, CAPS.words),
+    formatList('Takes', [...parameters].map(splitName), CAPS.parameters),
+    formatList('Effects', sideEffects.map(splitName), CAPS.words),
+    moduleDescription ? truncate(`${splitName(module)}: ${moduleDescription}`, CAPS.module) : '',
   ]
     .filter(Boolean)
     .map((part) => (/[.!?。！？]$/.test(part) ? part : `${part}.`))
@@ -40,17 +44,18 @@ function splitName(name: string): string {
     .trim()
 }
 
-const labelled = (label: string, words: readonly string[], cap: number): string =>
-  words.length > 0 ? `${label}: ${cut(words.join(', '), cap)}` : ''
+const formatList = (label: string, words: readonly string[], cap: number): string =>
+  words.length > 0 ? `${label}: ${truncate(words.join(', '), cap)}` : ''
 
-function cut(text: string, cap: number): string {
+function truncate(text: string, cap: number): string {
   const line = text.replace(/\s+/g, ' ').trim()
   // Never cuts a surrogate pair in half.
   return line.length > cap ? line.slice(0, cap).replace(/[\uD800-\uDBFF]$/, '') : line
 }
 
 /** The words between single spaces, so that only whole words are found. */
-const spaced = (text: string): string => ` ${(text.toLowerCase().match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).join(' ')} `
+const toSpacedWords = (text: string): string =>
+  ` ${(text.toLowerCase().match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).join(' ')} `
 
 function collectNames(schema: unknown, depth: number, names: Set<string>): void {
   if (depth > DEPTH_CAP || names.size > 60 || typeof schema !== 'object' || schema === null) return

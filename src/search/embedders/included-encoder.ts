@@ -22,41 +22,41 @@ const PRACTICE = 'send a message to somebody'
 const PRACTICE_QUERIES = 8
 
 /** The included encoder, in a thread, because a tool takes several milliseconds. */
-export function includedEncoder({ thread, model, atlas }: EncoderFiles): EmbedderSource {
+export function createIncludedEncoder({ thread, model, atlas }: EncoderFiles): EmbedderSource {
   return {
     label: 'embedded',
     async load(signal) {
       const { Worker } = process.getBuiltinModule('node:worker_threads')
       const worker = new Worker(thread, { workerData: { model } satisfies EncoderWorkerData, env: {}, execArgv: [] })
       worker.unref()
-      const waiting = new Map<number, { resolve(vectors: Float32Array): void; reject(error: Error): void }>()
+      const pendingRequests = new Map<number, { resolve(vectors: Float32Array): void; reject(error: Error): void }>()
       let lastId = 0
-      let gone: Error | undefined
-      const end = (error: Error): void => {
-        gone ??= error
-        for (const { reject } of waiting.values()) reject(gone)
-        waiting.clear()
+      let closeError: Error | undefined
+      const rejectAll = (error: Error): void => {
+        closeError ??= error
+        for (const { reject } of pendingRequests.values()) reject(closeError)
+        pendingRequests.clear()
       }
-      worker.on('error', end)
-      worker.on('exit', () => end(new Error('the thread of the search encoder ended')))
+      worker.on('error', rejectAll)
+      worker.on('exit', () => rejectAll(new Error('the thread of the search encoder ended')))
       const [ready] = (await once(worker, 'message', { signal }).catch((error: unknown) => {
         void worker.terminate()
         throw error
       })) as [{ readonly id: string; readonly dims: number; readonly fusion?: FusionWeights }]
       worker.on('message', ({ id, vectors }: EncoderAnswer) => {
-        waiting.get(id)?.resolve(vectors)
-        waiting.delete(id)
-        if (waiting.size === 0) worker.unref()
+        pendingRequests.get(id)?.resolve(vectors)
+        pendingRequests.delete(id)
+        if (pendingRequests.size === 0) worker.unref()
       })
       const embedder: Embedder = {
         ...ready,
         textOf: (source) => JSON.stringify(toolTextOf(source)),
         vectorOf: (source) => atlas?.()?.vectorOf(source, ready.id),
         async embed(texts, kind) {
-          if (gone) throw gone
+          if (closeError) throw closeError
           const id = ++lastId
           const vectors = await new Promise<Float32Array>((resolve, reject) => {
-            waiting.set(id, { resolve, reject })
+            pendingRequests.set(id, { resolve, reject })
             // The process stays alive while a request waits.
             worker.ref()
             worker.postMessage({ id, kind, texts } satisfies EncoderRequest)
@@ -64,7 +64,7 @@ export function includedEncoder({ thread, model, atlas }: EncoderFiles): Embedde
           return texts.map((_, at) => vectors.subarray(at * ready.dims, (at + 1) * ready.dims))
         },
         async close() {
-          end(new Error('the search encoder was closed'))
+          rejectAll(new Error('the search encoder was closed'))
           await worker.terminate()
         },
       }

@@ -9,14 +9,14 @@ import type { EmbedderSettings } from '../search-options.ts'
 
 const BATCH_SIZE = 64
 const ATTEMPTS = 4
-const LONGEST_WAIT_MS = 60_000
+const MAX_WAIT_MS = 60_000
 const MAX_ANSWER = 64 * 1024 * 1024
 const MAX_QUOTED = 300
 
 /** The error of a response; `wait` if the same request may succeed later. */
 interface FailedRequest {
   readonly error: Error
-  readonly wait: number | undefined
+  readonly waitMs: number | undefined
 }
 
 /**
@@ -26,7 +26,7 @@ interface FailedRequest {
  * @param address base URL (`http://127.0.0.1:11434/v1`) or full URL; `/v1/embeddings` is appended to a bare host
  * @throws PegboardError E_CONFIG_INVALID if the address cannot be used or no model is named
  */
-export function openaiEmbedder(
+export function createOpenaiEmbedder(
   address: string,
   settings: EmbedderSettings,
   { firstWaitMs = 500 }: { readonly firstWaitMs?: number } = {},
@@ -37,9 +37,9 @@ export function openaiEmbedder(
     throw new PegboardError('E_CONFIG_INVALID', 'search.embedder "openai:…" needs search.embedderOptions.model.')
   const label = `openai:${url.host}`
   const size = settings.batchSize ?? BATCH_SIZE
-  const quote = (text: string): string => {
-    const safe = apiKey === undefined ? text : text.replaceAll(apiKey, '<key>')
-    return safe.length > MAX_QUOTED ? `${safe.slice(0, MAX_QUOTED)}…` : safe
+  const redact = (text: string): string => {
+    const redacted = apiKey === undefined ? text : text.replaceAll(apiKey, '<key>')
+    return redacted.length > MAX_QUOTED ? `${redacted.slice(0, MAX_QUOTED)}…` : redacted
   }
 
   return {
@@ -62,13 +62,13 @@ export function openaiEmbedder(
             fetch: (to, init) => fetch(to, { ...init, dispatcher: agent }),
           })
           if (status === 200) return vectorsOf(text, texts.length, label)
-          return failureOf(status, quote(errorOf(text)), retryAfter, url)
+          return failureOf(status, redact(errorOf(text)), retryAfter, url)
         } catch (error) {
           outer.throwIfAborted()
-          const late = isPegboardError(error) && error.code === 'E_TIMEOUT'
-          if (isPegboardError(error) && !late) throw error
-          const what = late ? `did not answer within ${settings.requestTimeoutMs} ms` : quote(messageOf(error))
-          return { error: new Error(`${label}: ${what}`, { cause: error }), wait: 0 }
+          const timedOut = isPegboardError(error) && error.code === 'E_TIMEOUT'
+          if (isPegboardError(error) && !timedOut) throw error
+          const problem = timedOut ? `did not answer within ${settings.requestTimeoutMs} ms` : redact(messageOf(error))
+          return { error: new Error(`${label}: ${problem}`, { cause: error }), waitMs: 0 }
         }
       }
 
@@ -80,9 +80,9 @@ export function openaiEmbedder(
         for (let attempt = 1; ; attempt++) {
           const answer = await post(texts, outer)
           if (Array.isArray(answer)) return answer
-          const { error, wait } = answer
-          if (wait === undefined || wait > LONGEST_WAIT_MS || attempt >= attempts) throw error
-          await sleep(wait || firstWaitMs * 2 ** (attempt - 1), undefined, { signal: outer })
+          const { error, waitMs } = answer
+          if (waitMs === undefined || waitMs > MAX_WAIT_MS || attempt >= attempts) throw error
+          await sleep(waitMs || firstWaitMs * 2 ** (attempt - 1), undefined, { signal: outer })
         }
       }
 
@@ -94,14 +94,14 @@ export function openaiEmbedder(
           id: JSON.stringify(['openai', url.href, model, dims, settings.documentPrefix]),
           dims,
           async embed(texts, kind, outer) {
-            const query = kind === 'query'
-            const prefix = query ? settings.queryPrefix : settings.documentPrefix
+            const isQuery = kind === 'query'
+            const prefix = isQuery ? settings.queryPrefix : settings.documentPrefix
             const vectors: Float32Array[] = []
             for (const batch of batchesOf(texts, size))
               vectors.push(
                 ...(await postWithRetries(
                   batch.map((text) => prefix + text),
-                  query ? 1 : ATTEMPTS,
+                  isQuery ? 1 : ATTEMPTS,
                   outer,
                 )),
               )
@@ -132,45 +132,51 @@ function endpointOf(address: string): URL {
 
 /** The server's error message, from `{error: {message}}`, `{error}`, `{message}` or plain text. */
 function errorOf(body: string): string {
-  const answer = tryParseJson(body)
-  if (!isRecord(answer)) return body.trim().replaceAll(/\s+/g, ' ')
-  const { error = answer } = answer
+  const parsed = tryParseJson(body)
+  if (!isRecord(parsed)) return body.trim().replaceAll(/\s+/g, ' ')
+  const { error = parsed } = parsed
   const message = isRecord(error) ? (error['message'] ?? error['detail']) : error
-  return typeof message === 'string' ? message : JSON.stringify(message ?? answer)
+  return typeof message === 'string' ? message : JSON.stringify(message ?? parsed)
 }
 
 function failureOf(status: number, detail: string, retryAfter: string | undefined, url: URL): FailedRequest {
-  const answer = `${url.host} answered ${status}${detail ? `: ${detail}` : ''}`
-  const mend = (what: string): FailedRequest => ({
-    error: new PegboardError('E_CONFIG_INVALID', `${what} ${answer}`),
-    wait: undefined,
+  const message = `${url.host} answered ${status}${detail ? `: ${detail}` : ''}`
+  const createConfigError = (what: string): FailedRequest => ({
+    error: new PegboardError('E_CONFIG_INVALID', `${what} ${message}`),
+    waitMs: undefined,
   })
-  if (status === 401 || status === 403) return mend('search.embedderOptions.apiKey is missing or was refused.')
+  if (status === 401 || status === 403)
+    return createConfigError('search.embedderOptions.apiKey is missing or was refused.')
   if (status === 404)
-    return mend(`search.embedder: nothing at ${url.pathname}, or no such search.embedderOptions.model.`)
-  if (status === 413) return mend('search.embedderOptions.batchSize is too large for the server.')
+    return createConfigError(`search.embedder: nothing at ${url.pathname}, or no such search.embedderOptions.model.`)
+  if (status === 413) return createConfigError('search.embedderOptions.batchSize is too large for the server.')
   if (status === 429 || status >= 500)
-    return { error: new Error(answer), wait: parseRetryAfter(retryAfter, Date.now()) ?? 0 }
-  if (status >= 300 && status < 400) return mend('search.embedder: the address redirects, which is not followed.')
-  return mend('search.embedder: the server refuses the request; see search.embedderOptions.model and dims.')
+    return { error: new Error(message), waitMs: parseRetryAfter(retryAfter, Date.now()) ?? 0 }
+  if (status >= 300 && status < 400)
+    return createConfigError('search.embedder: the address redirects, which is not followed.')
+  return createConfigError(
+    'search.embedder: the server refuses the request; see search.embedderOptions.model and dims.',
+  )
 }
 
 /** @throws PegboardError E_UPSTREAM_PROTOCOL if there is not exactly one vector per text, all of the same length */
 function vectorsOf(body: string, count: number, label: string): Float32Array[] {
-  const wrong = (what: string): PegboardError =>
+  const createFormatError = (what: string): PegboardError =>
     new PegboardError('E_UPSTREAM_PROTOCOL', `${label} does not answer in the format of /v1/embeddings: ${what}.`)
-  const answer = tryParseJson(body)
-  const data = asRecord(answer)['data']
-  if (!Array.isArray(data)) throw wrong('no "data"')
-  if (data.length !== count) throw wrong(`${data.length} vectors for ${count} texts`)
+  const parsed = tryParseJson(body)
+  const data = asRecord(parsed)['data']
+  if (!Array.isArray(data)) throw createFormatError('no "data"')
+  if (data.length !== count) throw createFormatError(`${data.length} vectors for ${count} texts`)
   const vectors = new Array<Float32Array | undefined>(count).fill(undefined)
   data.forEach((item: unknown, position) => {
     const { index = position, embedding } = asRecord(item)
-    if (!Array.isArray(embedding) || embedding.length === 0) throw wrong('a vector is not a list of numbers')
-    if (typeof index !== 'number' || !(index in vectors) || vectors[index]) throw wrong('two vectors with one index')
+    if (!Array.isArray(embedding) || embedding.length === 0)
+      throw createFormatError('a vector is not a list of numbers')
+    if (typeof index !== 'number' || !(index in vectors) || vectors[index])
+      throw createFormatError('two vectors with one index')
     vectors[index] = Float32Array.from(embedding as number[])
   })
   const [first] = vectors
-  if (vectors.some((vector) => vector!.length !== first!.length)) throw wrong('vectors of several lengths')
+  if (vectors.some((vector) => vector!.length !== first!.length)) throw createFormatError('vectors of several lengths')
   return vectors as Float32Array[]
 }

@@ -15,7 +15,7 @@ import { CHILD, type ChildMessage, type LoadRequest } from './embedder-child.ts'
 export const PACKAGES = ['@huggingface/transformers', '@xenova/transformers'] as const
 
 const BATCH_SIZE = 16
-const MOST_THREADS = 4
+const MAX_THREADS = 4
 const INSTALL = 'ONNXRUNTIME_NODE_INSTALL=skip npm install @huggingface/transformers'
 
 export interface TransformersPlaces {
@@ -33,7 +33,7 @@ export interface TransformersPlaces {
  * model is loaded.
  * @param model `org/name` for the hub; a folder if it starts with `.`, `~` or is an absolute path
  */
-export function transformersEmbedder(
+export function createTransformersEmbedder(
   model: string,
   settings: EmbedderSettings,
   { baseDir, cacheDir, locate = locatePackage }: TransformersPlaces,
@@ -67,7 +67,7 @@ export function transformersEmbedder(
             cacheDir,
             dtype: settings.dtype,
             pooling: settings.pooling,
-            threads: Math.max(1, Math.min(MOST_THREADS, Math.floor(availableParallelism() / 2))),
+            threads: Math.max(1, Math.min(MAX_THREADS, Math.floor(availableParallelism() / 2))),
           },
           settings.loadTimeoutMs,
           signal,
@@ -111,53 +111,59 @@ function startChild(label: string) {
     windowsHide: true,
   })
   setRef(child, false)
-  const ended = once(child, 'close').catch(() => undefined)
-  const waiting = new Map<number, { resolve(message: ChildMessage): void; reject(error: Error): void }>()
+  const closed = once(child, 'close').catch(() => undefined)
+  const pendingRequests = new Map<number, { resolve(message: ChildMessage): void; reject(error: Error): void }>()
   let lastId = LOAD
-  let gone: Error | undefined
-  let complaint = ''
+  let closeError: Error | undefined
+  let stderrTail = ''
   let onMessage: ((answer: ChildMessage) => void) | undefined
 
-  function end(error: Error): void {
-    gone ??= error
+  function fail(error: Error): void {
+    closeError ??= error
     child.kill('SIGKILL')
-    for (const { reject } of waiting.values()) reject(gone)
-    waiting.clear()
+    for (const { reject } of pendingRequests.values()) reject(closeError)
+    pendingRequests.clear()
   }
 
   child.stderr?.on('data', (chunk: Buffer) => {
-    complaint = `${complaint}${chunk}`.slice(-500)
+    stderrTail = `${stderrTail}${chunk}`.slice(-500)
   })
-  child.on('error', (error) => end(error))
-  child.on('exit', (code, how) => {
-    const last = complaint.trim().split('\n').at(-1) ?? ''
-    end(new Error(`${label}: its process ended (${how ?? code})${last ? `: ${last}` : ''}`))
+  child.on('error', (error) => fail(error))
+  child.on('exit', (code, signal) => {
+    const lastLine = stderrTail.trim().split('\n').at(-1) ?? ''
+    fail(new Error(`${label}: its process ended (${signal ?? code})${lastLine ? `: ${lastLine}` : ''}`))
   })
   child.on('message', (answer: ChildMessage) => {
     onMessage?.(answer)
     if (answer.kind === 'progress') return
     const id = 'id' in answer ? answer.id : LOAD
-    waiting.get(id)?.resolve(answer)
-    waiting.delete(id)
+    pendingRequests.get(id)?.resolve(answer)
+    pendingRequests.delete(id)
   })
 
   /**
    * Sends a request and waits. After `timeoutMs` of silence, or on abort, the child is killed, because it cannot be
    * stopped otherwise.
    */
-  async function ask(id: number, message: object, timeoutMs: number, late: string, signal: AbortSignal) {
+  async function sendRequest(
+    id: number,
+    message: object,
+    timeoutMs: number,
+    timeoutMessage: string,
+    signal: AbortSignal,
+  ) {
     signal.throwIfAborted()
-    if (gone) throw gone
-    const timer = setTimeout(() => end(new Error(late)), timeoutMs)
+    if (closeError) throw closeError
+    const timer = setTimeout(() => fail(new Error(timeoutMessage)), timeoutMs)
     if (id === LOAD) onMessage = () => timer.refresh()
-    const abort = (): void => end(new Error(`${label} was stopped`))
+    const abort = (): void => fail(new Error(`${label} was stopped`))
     signal.addEventListener('abort', abort, { once: true })
     setRef(child, true)
     try {
       return await new Promise<ChildMessage>((resolve, reject) => {
-        waiting.set(id, { resolve, reject })
+        pendingRequests.set(id, { resolve, reject })
         child.send(message, (error) => {
-          if (error) end(error)
+          if (error) fail(error)
         })
       })
     } finally {
@@ -165,7 +171,7 @@ function startChild(label: string) {
       // Refreshing a cleared timer would start it again.
       if (id === LOAD) onMessage = undefined
       signal.removeEventListener('abort', abort)
-      if (waiting.size === 0) setRef(child, false)
+      if (pendingRequests.size === 0) setRef(child, false)
     }
   }
 
@@ -179,44 +185,44 @@ function startChild(label: string) {
       child.on('message', (answer: ChildMessage) => {
         if (answer.kind === 'progress') onProgress({ file: answer.file, loaded: answer.loaded, total: answer.total })
       })
-      const late = `${label}: no progress for ${timeoutMs} ms while loading (search.embedderOptions.loadTimeoutMs). Check the connection to the hub, or use a local folder`
-      const answer = await ask(LOAD, { order }, timeoutMs, late, signal)
+      const timeoutMessage = `${label}: no progress for ${timeoutMs} ms while loading (search.embedderOptions.loadTimeoutMs). Check the connection to the hub, or use a local folder`
+      const answer = await sendRequest(LOAD, { order }, timeoutMs, timeoutMessage, signal)
       if (answer.kind === 'ready') return answer.dims
       throw loadError(label, answer.kind === 'failed' ? answer.message : 'it sent an unexpected message', order)
     },
     async embed(texts: readonly string[], timeoutMs: number, signal: AbortSignal): Promise<Float32Array> {
       const id = ++lastId
-      const late = `${label}: no vectors within ${timeoutMs} ms (search.embedderOptions.requestTimeoutMs)`
-      const answer = await ask(id, { id, texts }, timeoutMs, late, signal)
+      const timeoutMessage = `${label}: no vectors within ${timeoutMs} ms (search.embedderOptions.requestTimeoutMs)`
+      const answer = await sendRequest(id, { id, texts }, timeoutMs, timeoutMessage, signal)
       if (answer.kind === 'vectors') return answer.values
       throw new Error(`${label}: ${answer.kind === 'error' ? answer.message : 'it sent an unexpected message'}`)
     },
     async stop(): Promise<void> {
       // Keeps this process alive; with nothing else to do it would end before its child.
       setRef(child, true)
-      end(new Error(`${label} was stopped`))
-      await ended
+      fail(new Error(`${label} was stopped`))
+      await closed
     },
   }
 }
 
 /** Sets whether the child keeps this process alive. An idle child does not; it ends when the channel closes. */
-function setRef(child: ChildProcess, on: boolean): void {
+function setRef(child: ChildProcess, isReferenced: boolean): void {
   for (const handle of [child, child.channel, child.stderr as { ref?(): void; unref?(): void } | null])
-    if (on) handle?.ref?.()
+    if (isReferenced) handle?.ref?.()
     else handle?.unref?.()
 }
 
 /** Only the operator can fix a missing file. Other errors, such as an unreachable hub, may be temporary. */
 function loadError(label: string, message: string, { folder, download }: LoadRequest): Error {
-  const missing = /file was not found locally at "([^"]+)"/.exec(message)?.[1]
-  if (missing === undefined) return new Error(`${label}: ${message}`)
+  const missingFile = /file was not found locally at "([^"]+)"/.exec(message)?.[1]
+  if (missingFile === undefined) return new Error(`${label}: ${message}`)
   if (folder !== undefined)
-    return new PegboardError('E_CONFIG_INVALID', `search.embedder: the model lacks the file ${missing}.`)
+    return new PegboardError('E_CONFIG_INVALID', `search.embedder: the model lacks the file ${missingFile}.`)
   const hint = download ? '' : ' and search.embedderOptions.download is false'
   return new PegboardError(
     'E_CONFIG_INVALID',
-    `search.embedder: ${basename(missing)} of ${label} is not on disk${hint}.`,
+    `search.embedder: ${basename(missingFile)} of ${label} is not on disk${hint}.`,
   )
 }
 

@@ -27,7 +27,7 @@ const VERSION = 1
 const HASH_BYTES = 16
 const PEAK = 127
 /** Kept for tools of servers that are disconnected for a while. */
-const FEWEST_UNUSED = 1_000
+const MIN_UNUSED = 1_000
 
 /** Name of the storage entry of one embedder. */
 export const vectorCacheName = (embedderId: string): string => `vectors-${hash('sha256', embedderId).slice(0, 24)}`
@@ -44,7 +44,7 @@ export const hashOfText = (text: string): string =>
  * @throws if the bytes are damaged or contain vectors of another length
  */
 export function openVectorCache(dims: number, bytes: Uint8Array | undefined): VectorCache {
-  const saved = bytes ? read(dims, bytes) : undefined
+  const saved = bytes ? unpackVectors(dims, bytes) : undefined
   // Row of each hash; rows beyond the loaded ones are in `added`.
   const rows = new Map<string, number>()
   const savedCount = saved?.scales.length ?? 0
@@ -78,7 +78,7 @@ export function openVectorCache(dims: number, bytes: Uint8Array | undefined): Ve
     },
     pack(used) {
       const unused = [...rows.keys()].filter((hash) => !used.has(hash))
-      for (const hash of unused.slice(0, -Math.max(used.size, FEWEST_UNUSED))) rows.delete(hash)
+      for (const hash of unused.slice(0, -Math.max(used.size, MIN_UNUSED))) rows.delete(hash)
       const hashes = Buffer.from([...rows.keys()].join(''), 'hex')
       const scales = new Float32Array(rows.size)
       const values = new Int8Array(rows.size * dims)
@@ -98,7 +98,7 @@ export function openVectorCache(dims: number, bytes: Uint8Array | undefined): Ve
 }
 
 /** @throws if the bytes are damaged or contain vectors of another length */
-function read(dims: number, bytes: Uint8Array): { hashes: Buffer; scales: Float32Array; values: Int8Array } {
+function unpackVectors(dims: number, bytes: Uint8Array): { hashes: Buffer; scales: Float32Array; values: Int8Array } {
   const [head, hashes, factors, values] = unpackSections(MAGIC, VERSION, bytes, 4) as [
     Uint8Array,
     Uint8Array,

@@ -49,10 +49,10 @@ export function toolInput(text: ToolText, tokenizer: WordPieceTokenizer): Encode
   const pieces: number[] = [TOOL]
   const parts: number[] = [0]
   for (const part of ['name', 'server', 'description', 'parameters'] as const) {
-    const found = tokenizer.encode(text[part], CAPS[part])
-    if (found.length === 0) continue
-    pieces.push(...found, SEPARATOR)
-    parts.push(...new Array<number>(found.length + 1).fill(PARTS[part]))
+    const partPieces = tokenizer.encode(text[part], CAPS[part])
+    if (partPieces.length === 0) continue
+    pieces.push(...partPieces, SEPARATOR)
+    parts.push(...new Array<number>(partPieces.length + 1).fill(PARTS[part]))
   }
   return { pieces: pieces.slice(0, MAX_PIECES), parts: parts.slice(0, MAX_PIECES) }
 }
@@ -103,14 +103,14 @@ function splitCompounds(text: string): string {
   return text.replace(/([a-z0-9])(?=[A-Z])/g, '$1 ').replace(/([A-Z])(?=[A-Z][a-z])/g, '$1 ')
 }
 
-function collectParameters(schema: unknown, depth: number, found: string[]): void {
-  if (depth > SCHEMA_DEPTH || found.length >= PARAMETERS_CAP || !isRecord(schema)) return
+function collectParameters(schema: unknown, depth: number, texts: string[]): void {
+  if (depth > SCHEMA_DEPTH || texts.length >= PARAMETERS_CAP || !isRecord(schema)) return
   if (isRecord(schema.properties))
     for (const [name, property] of Object.entries(schema.properties)) {
-      const described = isRecord(property) && typeof property.description === 'string' ? property.description : ''
-      const text = plainText(described, PARAMETER_CHARACTERS)
-      found.push(text ? `${nameText(name)}: ${text}` : nameText(name))
-      collectParameters(property, depth + 1, found)
+      const description = isRecord(property) && typeof property.description === 'string' ? property.description : ''
+      const text = plainText(description, PARAMETER_CHARACTERS)
+      texts.push(text ? `${nameText(name)}: ${text}` : nameText(name))
+      collectParameters(property, depth + 1, texts)
     }
-  collectParameters(schema.items, depth + 1, found)
+  collectParameters(schema.items, depth + 1, texts)
 }

@@ -40,43 +40,45 @@ function serve(port: NonNullable<typeof parentPort>, { model }: EncoderWorkerDat
   const { id, dims, fusion } = encoder
   const queries: EncoderRequest[] = []
   const documents: EncoderRequest[] = []
-  let working = false
+  let isWorking = false
 
   function vectorOf(text: string, kind: EncoderRequest['kind']): Float32Array {
     if (kind === 'query') return encoder.encode(queryInput(text, tokenizer), 'query')
     const tool = JSON.parse(text) as ToolText
-    const own = encoder.encode(toolInput(tool, tokenizer), 'tool')
+    const definitionVector = encoder.encode(toolInput(tool, tokenizer), 'tool')
     const { requests = [] } = tool
-    if (requests.length === 0) return own
+    if (requests.length === 0) return definitionVector
     // As in the atlas, where the English requests and all requests each count as much as the definition.
-    const requestVector = unitVector(sumOf(requests.map((one) => encoder.encode(queryInput(one, tokenizer), 'query'))))
-    return unitVector(sumOf([own, requestVector, requestVector]))
+    const requestVector = unitVector(
+      sumOf(requests.map((request) => encoder.encode(queryInput(request, tokenizer), 'query'))),
+    )
+    return unitVector(sumOf([definitionVector, requestVector, requestVector]))
   }
 
-  async function answer({ id, kind, texts }: EncoderRequest): Promise<void> {
+  async function answerRequest({ id, kind, texts }: EncoderRequest): Promise<void> {
     const vectors = new Float32Array(texts.length * dims)
-    for (const [at, text] of texts.entries()) {
-      vectors.set(vectorOf(text, kind), at * dims)
+    for (const [index, text] of texts.entries()) {
+      vectors.set(vectorOf(text, kind), index * dims)
       // Answers queries between two tools, because a person waits for them.
       if (kind === 'document') {
         await setImmediate()
-        for (let query = queries.shift(); query; query = queries.shift()) await answer(query)
+        for (let query = queries.shift(); query; query = queries.shift()) await answerRequest(query)
       }
     }
     port.postMessage({ id, vectors } satisfies EncoderAnswer, [vectors.buffer as ArrayBuffer])
   }
 
-  async function work(): Promise<void> {
-    if (working) return
-    working = true
-    for (let next = queries.shift() ?? documents.shift(); next; next = queries.shift() ?? documents.shift())
-      await answer(next)
-    working = false
+  async function processQueue(): Promise<void> {
+    if (isWorking) return
+    isWorking = true
+    for (let request = queries.shift() ?? documents.shift(); request; request = queries.shift() ?? documents.shift())
+      await answerRequest(request)
+    isWorking = false
   }
 
   port.on('message', (request: EncoderRequest) => {
     ;(request.kind === 'query' ? queries : documents).push(request)
-    void work()
+    void processQueue()
   })
   port.postMessage({ id, dims, fusion })
 }

@@ -70,81 +70,95 @@ export function openEncoder(file: Uint8Array, createKernel = createEncoderKernel
   const { settings, arrays } = readModelFile(file)
   const { width, heads, inner, positions, dims } = settings
   const headWidth = width / heads
-  const bytesOf = (name: string): Int8Array => {
+  const loadBytes = (name: string): Int8Array => {
     const bytes = arrays.get(name)
     if (!bytes) throw new RangeError(`a search encoder without ${name}`)
     return new Int8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   }
-  const floats = (name: string): Float32Array => new Float32Array(bytesOf(name).slice().buffer)
+  const loadFloats = (name: string): Float32Array => new Float32Array(loadBytes(name).slice().buffer)
 
-  const { kernel, room } = createMemory(settings, createKernel)
+  const { kernel, allocate } = createMemory(settings, createKernel)
   const memory = new Int8Array(kernel.buffer)
-  const rounded = room(positions * inner * 2)
-  const scales = room(positions * 4)
-  const wide = room(positions * Math.max(inner, 3 * width) * 4)
-  const narrow = room(positions * width * 4)
-  const similarities = room(positions * positions * 4)
-  const noBias = room(dims * 4)
+  const rounded = allocate(positions * inner * 2)
+  const scales = allocate(positions * 4)
+  const wide = allocate(positions * Math.max(inner, 3 * width) * 4)
+  const narrow = allocate(positions * width * 4)
+  const similarities = allocate(positions * positions * 4)
+  const noBias = allocate(dims * 4)
   const f32 = new Float32Array(kernel.buffer)
   const i16 = new Int16Array(kernel.buffer)
 
-  const put = (bytes: Int8Array | Float32Array): number => {
-    const address = room(bytes.byteLength)
+  const copyToMemory = (bytes: Int8Array | Float32Array): number => {
+    const address = allocate(bytes.byteLength)
     memory.set(new Int8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength), address)
     return address
   }
-  const matrix = (name: string, innerWidth: number, outer: number): Matrix => ({
-    weights: put(bytesOf(`${name}.weight`)),
-    scales: put(floats(`${name}.weight/scale`)),
-    bias: arrays.has(`${name}.bias`) ? put(floats(`${name}.bias`)) : noBias,
+  const loadMatrix = (name: string, innerWidth: number, outer: number): Matrix => ({
+    weights: copyToMemory(loadBytes(`${name}.weight`)),
+    scales: copyToMemory(loadFloats(`${name}.weight/scale`)),
+    bias: arrays.has(`${name}.bias`) ? copyToMemory(loadFloats(`${name}.bias`)) : noBias,
     inner: innerWidth,
     outer,
   })
-  const norm = (name: string): LayerNorm => ({ weights: floats(`${name}.weight`), bias: floats(`${name}.bias`) })
+  const loadNorm = (name: string): LayerNorm => ({
+    weights: loadFloats(`${name}.weight`),
+    bias: loadFloats(`${name}.bias`),
+  })
 
-  const embeddings = bytesOf('emb.weight').slice()
-  const embeddingScales = floats('emb.weight/scale')
-  const positionRows = bytesOf('pos.weight').slice()
-  const positionScales = floats('pos.weight/scale')
-  const partRows = floats('seg.weight')
-  const poolRows = bytesOf('pool.weight').slice()
-  const poolScales = floats('pool.weight/scale')
-  const inputNorm = norm('ne')
+  const embeddings = loadBytes('emb.weight').slice()
+  const embeddingScales = loadFloats('emb.weight/scale')
+  const positionRows = loadBytes('pos.weight').slice()
+  const positionScales = loadFloats('pos.weight/scale')
+  const partRows = loadFloats('seg.weight')
+  const poolRows = loadBytes('pool.weight').slice()
+  const poolScales = loadFloats('pool.weight/scale')
+  const inputNorm = loadNorm('ne')
   const blocks = Array.from({ length: settings.layers }, (_, layer): Block => {
     const name = `blocks.${layer}`
     return {
-      attentionNorm: norm(`${name}.n1`),
-      queryKeyValue: matrix(`${name}.qkv`, width, 3 * width),
-      output: matrix(`${name}.o`, width, width),
-      feedForwardNorm: norm(`${name}.n2`),
-      expand: matrix(`${name}.f1`, width, inner),
-      contract: matrix(`${name}.f2`, inner, width),
+      attentionNorm: loadNorm(`${name}.n1`),
+      queryKeyValue: loadMatrix(`${name}.qkv`, width, 3 * width),
+      output: loadMatrix(`${name}.o`, width, width),
+      feedForwardNorm: loadNorm(`${name}.n2`),
+      expand: loadMatrix(`${name}.f1`, width, inner),
+      contract: loadMatrix(`${name}.f2`, inner, width),
     }
   })
-  const outputNorm = norm('nf')
-  const toVector = matrix('out', width, dims)
+  const outputNorm = loadNorm('nf')
+  const toVector = loadMatrix('out', width, dims)
   const pieces = new TextDecoder().decode(arrays.get('pieces')).split('\n')
   const states = new Float32Array(positions * width)
   const normed = new Float32Array(positions * width)
 
   /** Rounds `count` rows to int16 and multiplies them; the result is float32 at `to`. */
-  function multiply(rows: Float32Array, count: number, by: Matrix, to: number): void {
+  function multiply(rows: Float32Array, count: number, matrix: Matrix, out: number): void {
     // Keeps sums of products within int32.
-    const peak = Math.min(INT16_MAX, Math.floor(INT32_MAX / (WEIGHT_PEAK * by.inner)))
+    const peak = Math.min(INT16_MAX, Math.floor(INT32_MAX / (WEIGHT_PEAK * matrix.inner)))
     const padded = (count + 3) & -4
     for (let row = 0; row < padded; row++) {
-      const start = row * by.inner
+      const start = row * matrix.inner
       let largest = 0
       if (row < count)
-        for (let at = start; at < start + by.inner; at++) {
+        for (let at = start; at < start + matrix.inner; at++) {
           const size = Math.abs(rows[at]!)
           if (size > largest) largest = size
         }
       f32[scales / 4 + row] = largest / peak
       const factor = largest > 0 ? peak / largest : 0
-      for (let at = start; at < start + by.inner; at++) i16[rounded / 2 + at] = factor === 0 ? 0 : rows[at]! * factor
+      for (let at = start; at < start + matrix.inner; at++)
+        i16[rounded / 2 + at] = factor === 0 ? 0 : rows[at]! * factor
     }
-    kernel.multiply(rounded, scales, padded, by.weights, by.scales, by.bias, to, by.inner, by.outer)
+    kernel.multiply(
+      rounded,
+      scales,
+      padded,
+      matrix.weights,
+      matrix.scales,
+      matrix.bias,
+      out,
+      matrix.inner,
+      matrix.outer,
+    )
   }
 
   function attend(count: number): void {
@@ -165,7 +179,7 @@ export function openEncoder(file: Uint8Array, createKernel = createEncoderKernel
     }
   }
 
-  function add(count: number): void {
+  function addNarrowRows(count: number): void {
     for (let at = 0; at < count * width; at++) states[at]! += f32[narrow / 4 + at]!
   }
 
@@ -197,12 +211,12 @@ export function openEncoder(file: Uint8Array, createKernel = createEncoderKernel
         multiply(normed, count, block.queryKeyValue, wide)
         attend(count)
         multiply(narrowRows, count, block.output, narrow)
-        add(count)
+        addNarrowRows(count)
         normalizeLayer(states, count, width, block.feedForwardNorm, normed)
         multiply(normed, count, block.expand, wide)
         applyGelu(wideRows)
         multiply(wideRows, count, block.contract, narrow)
-        add(count)
+        addNarrowRows(count)
       }
       normalizeLayer(states, count, width, outputNorm, normed)
       const shares = new Float32Array(count)
@@ -255,7 +269,7 @@ function createMemory(
   let end = 16
   return {
     kernel,
-    room(bytes: number): number {
+    allocate(bytes: number): number {
       const start = end
       end += alignUp(bytes, 16)
       return start

@@ -25,9 +25,9 @@ export function createWordPieceTokenizer(pieces: readonly string[]): WordPieceTo
   const numbers = new Map(pieces.map((piece, number) => [piece, number]))
 
   /** Adds the pieces of one word, or UNKNOWN if it cannot be split completely. */
-  function addWord(word: string, found: number[]): void {
+  function addWord(word: string, result: number[]): void {
     const characters = [...word]
-    const before = found.length
+    const lengthBefore = result.length
     for (let start = 0, end: number; start < characters.length; start = end) {
       let number: number | undefined
       for (end = characters.length; end > start; end--) {
@@ -36,28 +36,28 @@ export function createWordPieceTokenizer(pieces: readonly string[]): WordPieceTo
         if (number !== undefined) break
       }
       if (number === undefined || characters.length > LONGEST_WORD) {
-        found.length = before
-        found.push(UNKNOWN)
+        result.length = lengthBefore
+        result.push(UNKNOWN)
         return
       }
-      found.push(number)
+      result.push(number)
     }
   }
 
   return {
     encode(text, cap) {
-      const plain = text
+      const normalized = text
         .replace(UNPRINTABLE, '')
         .replace(CHINESE, ' $& ')
         .normalize('NFD')
         .replace(/\p{Mn}/gu, '')
         .toLowerCase()
-      const found: number[] = []
-      for (const [word] of plain.matchAll(WORDS)) {
-        addWord(word, found)
-        if (found.length >= cap) break
+      const result: number[] = []
+      for (const [word] of normalized.matchAll(WORDS)) {
+        addWord(word, result)
+        if (result.length >= cap) break
       }
-      return found.slice(0, cap)
+      return result.slice(0, cap)
     },
   }
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { embedderFor } from '../../../src/search/embedders/choose-embedder.ts'
+import { chooseEmbedder } from '../../../src/search/embedders/choose-embedder.ts'
 import { searchOptions } from '../../../src/search/search-options.ts'
 
 const places = { baseDir: '/nowhere', cacheDir: '/nowhere/cache' }
-const choose = (search: object) => embedderFor(searchOptions.parse(search), places)
+const choose = (search: object) => chooseEmbedder(searchOptions.parse(search), places)
 
 describe('the choice of an embedder', () => {
   it('is the embedded one by default', () =>

@@ -3,11 +3,11 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { ownPackage } from '../../../src/app/package-info.ts'
 import type { Embedder } from '../../../src/search/embedder.ts'
-import { includedEncoder } from '../../../src/search/embedders/included-encoder.ts'
+import { createIncludedEncoder } from '../../../src/search/embedders/included-encoder.ts'
 import { sourceOfEvalTool } from '../../../src/search/evaluate.ts'
 import { temporaryFolder } from '../../app.ts'
 
-const source = includedEncoder(ownPackage().encoder)
+const source = createIncludedEncoder(ownPackage().encoder)
 const { signal } = new AbortController()
 let embedder: Embedder | undefined
 afterEach(() => embedder?.close())
@@ -75,13 +75,13 @@ describe('the included encoder', () => {
       parentPort.on('message', ({ id }) => parentPort.postMessage({ id, vectors: Float32Array.of(++queries) }))
       parentPort.postMessage({ id: 'counting', dims: 1 })`,
     )
-    embedder = await includedEncoder({ thread, model: '' }).load(signal, () => undefined)
+    embedder = await createIncludedEncoder({ thread, model: '' }).load(signal, () => undefined)
     const [vector] = await embedder.embed(['the first query of a client'], 'query', signal)
     expect(vector).toEqual(Float32Array.of(9))
   })
 
   it('fails to load without its model', async () => {
-    const broken = includedEncoder({ ...ownPackage().encoder, model: '/nowhere/encoder.bin' })
+    const broken = createIncludedEncoder({ ...ownPackage().encoder, model: '/nowhere/encoder.bin' })
     await expect(broken.load(signal, () => undefined)).rejects.toThrow('ENOENT')
   })
 })

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Embedder } from '../../../src/search/embedder.ts'
-import { openaiEmbedder } from '../../../src/search/embedders/openai-embedder.ts'
+import { createOpenaiEmbedder } from '../../../src/search/embedders/openai-embedder.ts'
 import { type EmbedderSettings, searchOptions } from '../../../src/search/search-options.ts'
 import { type EmbeddingsServer, embeddingsServer, type Interruption, reply } from './server.ts'
 
@@ -20,7 +20,7 @@ async function serve(interrupt?: Interruption): Promise<EmbeddingsServer> {
 }
 
 async function load(server: EmbeddingsServer, options: object = {}, address = server.base): Promise<Embedder> {
-  const source = openaiEmbedder(address, settings(options), { firstWaitMs: 1 })
+  const source = createOpenaiEmbedder(address, settings(options), { firstWaitMs: 1 })
   const embedder = await source.load(signal(), () => undefined)
   closing.push(embedder.close)
   return embedder
@@ -198,11 +198,13 @@ describe('a failing embeddings server', () => {
 describe('the settings of an embeddings server', () => {
   it('must name a model', () => {
     const { embedderOptions } = searchOptions.parse({})
-    expect(() => openaiEmbedder('http://127.0.0.1', embedderOptions)).toThrow(/needs search\.embedderOptions\.model/)
+    expect(() => createOpenaiEmbedder('http://127.0.0.1', embedderOptions)).toThrow(
+      /needs search\.embedderOptions\.model/,
+    )
   })
 
   it('must not contain a password in the address', () => {
-    expect(() => openaiEmbedder('http://me:hidden@127.0.0.1', settings())).toThrow(/holds a password/)
-    expect(() => openaiEmbedder('http://me:hidden@127.0.0.1', settings())).not.toThrow(/hidden/)
+    expect(() => createOpenaiEmbedder('http://me:hidden@127.0.0.1', settings())).toThrow(/holds a password/)
+    expect(() => createOpenaiEmbedder('http://me:hidden@127.0.0.1', settings())).not.toThrow(/hidden/)
   })
 })

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Embedder, LoadProgress } from '../../../src/search/embedder.ts'
-import { PACKAGES, transformersEmbedder } from '../../../src/search/embedders/transformers-embedder.ts'
+import { createTransformersEmbedder, PACKAGES } from '../../../src/search/embedders/transformers-embedder.ts'
 import { type EmbedderSettings, searchOptions } from '../../../src/search/search-options.ts'
 import { temporaryFolder } from '../../app.ts'
 import { locateOptional } from './installed.ts'
@@ -29,7 +29,7 @@ interface Setting {
 
 async function load(setting: Setting, progress: LoadProgress[] = []): Promise<Embedder> {
   const baseDir = setting.baseDir ?? temporaryFolder()
-  const source = transformersEmbedder(setting.model ?? './model', settings(setting.options), {
+  const source = createTransformersEmbedder(setting.model ?? './model', settings(setting.options), {
     baseDir,
     cacheDir: join(baseDir, 'cache'),
     locate: setting.locate ?? locateOptional,
