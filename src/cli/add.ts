@@ -3,10 +3,13 @@ import { promisify } from 'node:util'
 import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { firstSentence } from '../core/first-sentence.ts'
+import { asRecord } from '../core/is-record.ts'
 import { silentLog } from '../core/log.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { checkServers } from '../doctor/check-servers.ts'
 import { type Finding, fixOf } from '../doctor/findings.ts'
+import { isLoopback } from '../policy/network-rules.ts'
 import { isMissing, spawnPlan } from '../programs/spawn.ts'
 import { additionEdit } from '../setup/add-server.ts'
 import { type AddSource, type PackageType, readSource } from '../setup/add-source.ts'
@@ -132,7 +135,7 @@ async function planOf(
   if (source.kind === 'url') {
     const url = new URL(source.url)
     return {
-      id: idOf(url.hostname),
+      id: isLoopback(url) ? idOf(`local-${url.port}`) : idOf(url.hostname),
       what: `remote server ${source.url}`,
       inputs: [],
       warnings:
@@ -193,6 +196,11 @@ async function newestVersion(type: PackageType, name: string, io: Io): Promise<s
     const version = JSON.parse(stdout) as unknown
     if (typeof version === 'string') return version
   } catch (error) {
+    if (/"code": *"E404"/.test(String(asRecord(error)['stdout'])))
+      throw new PegboardError('E_NOT_FOUND', `npm has no package ${name} (HTTP 404).`, {
+        hint: 'Correct the name. For a private package, log in to its registry with npm login.',
+        cause: error,
+      })
     throw new PegboardError('E_REGISTRY_UNAVAILABLE', `npm does not say what the newest version of ${name} is.`, {
       hint,
       cause: error,
@@ -358,11 +366,7 @@ const onlyServer = (config: Config, id: string): Config => ({
 })
 
 function connectionText(id: string, { findings, tools, waiting }: ConnectionCheck, undo: string): string {
-  const rows = tools.map(({ id, effect, description }) => [
-    id,
-    effect,
-    escapeLine(description.split('\n')[0] ?? '').slice(0, 100),
-  ])
+  const rows = tools.map(({ id, effect, description }) => [id, effect, escapeLine(firstSentence(description, 100))])
   const waitingRows = waiting.map(({ id, reason }) => [id, 'waits', escapeLine(reason)])
   return [
     `Added ${escapeLine(id)}. To undo: pegboard undo ${undo}\n`,

@@ -99,17 +99,17 @@ export async function fitResult(
     bodies.push({ data: JSON.stringify(remaining), mimeType: 'application/json', title, count: remaining.length })
 
   const each = Math.floor(Math.min(limit, MAX_SHOWN_TOKENS) / Math.max(1, bodies.length))
-  const limitText = hasTooManyTokens ? most.toLocaleString('en') : `${formatBytes(maxResultBytes)} of this client`
+  const exceeded = hasTooManyTokens ? tokenLimit(most) : { text: `${formatBytes(maxResultBytes)} of this client` }
   const notes: ContentBlock[] = []
   for (const body of bodies)
-    notes.push({ type: 'text', text: await keepAndDescribe(host, caller, body, each, limitText) })
+    notes.push({ type: 'text', text: await keepAndDescribe(host, caller, body, each, exceeded) })
   const { _meta } = result
   const blocks = [...notes, ...shown]
   // If the descriptions of many parts exceed a small limit, the whole result is kept under one handle.
   const fits = !isLongResult({ content: blocks }, most)
   const body = { data: JSON.stringify(result), mimeType: 'application/json', title }
   return {
-    content: fits ? blocks : [{ type: 'text', text: await keepAndDescribe(host, caller, body, limit, limitText) }],
+    content: fits ? blocks : [{ type: 'text', text: await keepAndDescribe(host, caller, body, limit, exceeded) }],
     ...(isError === true || isPromised ? { isError: true } : {}),
     ...(_meta === undefined ? {} : { _meta }),
   }
@@ -179,7 +179,7 @@ async function replaceContent(
   return {
     ...rest,
     text: stored
-      ? await describeKept(host, caller, stored, named, tokens, most.toLocaleString('en'))
+      ? await describeKept(host, caller, stored, named, tokens, tokenLimit(most))
       : describeLost(named, tokens),
     _meta: { ...asRecord(_meta), ...(stored ? { [WHOLE_META]: `${RESULT_SCHEME}${stored.handle}` } : {}) },
   }
@@ -285,16 +285,25 @@ function unwrap(structured: unknown, text: string): { readonly value: unknown; r
   return { value: isEnvelope ? data : (candidates[at] ?? structured), isSame: at !== -1 }
 }
 
+/** The limit that a result exceeds. */
+interface ExceededLimit {
+  readonly text: string
+  /** Absent for a limit in bytes. */
+  readonly tokens?: number
+}
+
+const tokenLimit = (tokens: number): ExceededLimit => ({ text: tokens.toLocaleString('en'), tokens })
+
 /** Keeps a part of a result, and says what it is and how to read it. @param tokens for the note */
 async function keepAndDescribe(
   host: MetaHost,
   caller: Caller,
   body: ResultPart,
   tokens: number,
-  above: string,
+  exceeded: ExceededLimit,
 ): Promise<string> {
   const stored = await host.results.keep(caller, body)
-  return stored ? await describeKept(host, caller, stored, body, tokens, above) : describeLost(body, tokens)
+  return stored ? await describeKept(host, caller, stored, body, tokens, exceeded) : describeLost(body, tokens)
 }
 
 async function describeKept(
@@ -303,7 +312,7 @@ async function describeKept(
   stored: KeptResult,
   body: ResultPart,
   tokens: number,
-  above: string,
+  exceeded: ExceededLimit,
 ): Promise<string> {
   const readCommand = `${readerFor(host, caller)} {"handle":"${stored.handle}"}`
   const min = Math.round((stored.until - host.now()) / 60_000)
@@ -311,10 +320,13 @@ async function describeKept(
     return `[${describeBytes(stored)}, kept as ${stored.handle} for ${min} min. ${readCommand} shows how to get it.]`
   const summary = await summarize(host, caller, stored, body, tokens * 0.4)
   const count = body.count === undefined ? '' : `${formatCount(body.count, 'block')}, `
+  // The limit applies to the whole result, and to the most tokens that its text can have.
+  const isAbove = summary.tokens > (exceeded.tokens ?? 0)
+  const relation = isAbove ? ', above the limit of' : '. The whole result may exceed the limit of'
   const ways = summary.isJson ? `path, where, select, ${WAYS}` : WAYS
   const describe = (shape: string | undefined, preview: string): string =>
     [
-      `[${stored.title}: ${count}${describeSize(stored, summary)}, above the limit of ${above}. Kept as ${stored.handle} for ${min} min.]`,
+      `[${stored.title}: ${count}${describeSize(stored, summary)}${relation} ${exceeded.text}. Kept as ${stored.handle} for ${min} min.]`,
       ...(shape ? [`Shape: ${shape}`] : []),
       ...(preview ? ['Beginning:', preview] : []),
       `[Not all of it. Read on with ${readCommand}: page, ${ways}.]`,

@@ -1,5 +1,5 @@
 import type { Caller } from '../core/caller.ts'
-import { PegboardError } from '../core/errors.ts'
+import { joinSentences, PegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import { findNearest } from '../core/tool-names.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
@@ -69,7 +69,7 @@ export function checkKeys(input: Json, { name: tool, inputSchema: { properties }
   for (const key of Object.keys(input)) {
     if (keys.includes(key)) continue
     const [near] = findNearest(key, keys)
-    const hint = near ? `, did you mean "${near}"?` : `; it takes ${keys.length > 0 ? keys.join(', ') : 'none'}`
+    const hint = near ? `; did you mean "${near}"?` : `; it takes ${keys.length > 0 ? keys.join(', ') : 'none'}`
     throw createInputError(tool, `unknown parameter "${showBeginning(key)}"${hint}`)
   }
 }
@@ -78,6 +78,6 @@ export function checkKeys(input: Json, { name: tool, inputSchema: { properties }
 const showBeginning = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text)
 
 export const createInputError = (tool: string, what: string): PegboardError =>
-  new PegboardError('E_VALIDATION', `Invalid params for ${tool}: ${what}.`, {
+  new PegboardError('E_VALIDATION', joinSentences(`Invalid params for ${tool}: ${what}`, ''), {
     hint: `Correct it and call ${tool} again.`,
   })

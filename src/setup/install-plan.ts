@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { assertReachable, isLoopback, publicOnly } from '../policy/network-rules.ts'
 import { OWN_NETWORK } from '../policy/own-network.ts'
@@ -291,9 +292,10 @@ function fill(
 /** `@modelcontextprotocol/server-memory` and `mcp-server-memory` become `memory`. */
 export function idOf(name: string): string {
   const last = name.split('/').at(-1) ?? ''
-  const host = /^[\w-]+(?:\.[\w-]+)+$/.test(name)
-    ? name.split('.').filter((part) => !/^(?:www|api|mcp|com|org|net|io|dev|ai|app|co)$/.test(part))[0]
-    : undefined
+  const host =
+    /^[\w-]+(?:\.[\w-]+)+$/.test(name) && isIP(name) === 0
+      ? name.split('.').filter((part) => !/^(?:www|api|mcp|com|org|net|io|dev|ai|app|co)$/.test(part))[0]
+      : undefined
   const short = (host ?? last)
     .toLowerCase()
     .replaceAll(/[^a-z0-9_-]+/g, '-')

@@ -18,6 +18,10 @@ it('a result at the limit stays whole, and one above it gets a handle that reads
   expect(long).toMatch(
     /^\[big\.words: 45\.0 kB, 1 line, about 9,000 tokens, above the limit of 8,000\. Kept as r_\w+ for 60 min\.\]\nBeginning:\nword /,
   )
+  // The limit counts the most tokens that a text can have.
+  expect(await text('big.words', { count: 7_000 })).toMatch(
+    /^\[big\.words: 35\.0 kB, 1 line, about 7,000 tokens\. The whole result may exceed the limit of 8,000\. Kept as /,
+  )
   expect(long).toMatch(/Read on with execute_tool read_result \{"handle":"r_\w+"\}: page, lines, grep, [\w, ]+\.\]$/)
   expect(long.length).toBeLessThan(6_000)
 })

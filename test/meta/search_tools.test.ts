@@ -91,6 +91,14 @@ describe('with watchers, the scheduler and an 8k window', () => {
   })
 })
 
+it('an unknown parameter gets one sentence with the likely name', async () => {
+  const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })
+  const client = await connectTo(app)
+  expect(answerOf(await client.callTool({ name: 'search_tools', arguments: { querys: 'x' } })).error).toMatchObject({
+    message: 'Invalid params for search_tools: unknown parameter "querys"; did you mean "query"?',
+  })
+})
+
 describe('several needs, one per line', () => {
   const start = async () => {
     const { app } = await startApp({ exposure: { mode: 'discovery' }, search: { embedder: 'none' } })

@@ -258,8 +258,9 @@ it('derives short names', () => {
       'mcp.linear.app',
       'Box Server',
       '@x/mcp',
+      '10.0.0.5',
     ].map(idOf),
-  ).toEqual(['memory', 'git', 'weather', 'linear', 'box', 'mcp'])
+  ).toEqual(['memory', 'git', 'weather', 'linear', 'box', 'mcp', '10-0-0-5'])
 })
 
 it('reads what is to be added', () => {
