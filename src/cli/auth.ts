@@ -12,7 +12,7 @@ import { openConfig } from './open-app.ts'
 
 /** `pegboard auth [server]`: logs in to a remote server, logs out, or lists logins. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const { config } = await openConfig(args, io)
+  const { config } = await openConfig(args, io, { namesIgnoredServers: args.positionals.length > 0 })
   const { openTokenStore } = await import('../upstream/oauth/token-store.ts')
   const store = await openTokenStore(config.dirs.state, io.env, (message) => writeWarning(io, message))
   const id = args.positionals[0]

@@ -1,5 +1,6 @@
 import { failureLine } from '../app/failure-line.ts'
 import { shownState } from '../catalog/owner-state.ts'
+import { ignoredServerWarning } from '../config/read-servers.ts'
 import { isPegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
 import { searchModelFault } from '../doctor/check-search.ts'
@@ -96,7 +97,7 @@ function reportOf({ app, config, caller, warnings }: Session, absences: readonly
     })
     .sort((a, b) => b.tokens - a.tokens)
   const client = caller.client && clientReport(app, caller, mode, config.exposure.pinned)
-  const skipped = new Set(unusable.map(({ reason }) => `${reason}; the server is ignored.`))
+  const skipped = new Set(unusable.map(({ reason }) => ignoredServerWarning(reason)))
   return {
     ok: errors.length === 0,
     config: config.file ?? null,

@@ -142,12 +142,14 @@ const skippedRow = ({ id, reason }: { readonly id: string; readonly reason: stri
 })
 
 /** Warnings about servers whose tools may be missing. Servers that are still starting were named before. */
-const failing = ({ app }: Session): readonly string[] =>
-  app.upstreams.status().flatMap(({ module, state, detail, reason, pending, tools, nextAttemptAt }) => {
+const failing = ({ app, config }: Session): readonly string[] => [
+  ...config.skipped.map(({ id, reason }) => `mcp_${id}: ${reason}`),
+  ...app.upstreams.status().flatMap(({ module, state, detail, reason, pending, tools, nextAttemptAt }) => {
     const why = detail ?? reason
     if (state !== 'failing' || why === undefined || (pending && tools === 0)) return []
     return [`${module}: ${withNext(why, nextAttemptAt, Date.now())}`]
-  })
+  }),
+]
 
 /** A reason with the time until the next attempt. */
 function withNext(reason: string, nextAttemptAt: number | undefined, now: number): string {

@@ -36,10 +36,15 @@ export interface OpenedConfig extends LoadedConfig {
 
 /**
  * Loads the configuration that --config names or that is found; prints warnings to stderr.
- * @param exposed true if other machines can connect: then files that other users can write are errors, not warnings
+ * @param options.isExposed true if other machines can connect: then files that other users can write are errors, not warnings
+ * @param options.namesIgnoredServers also prints warnings about servers that cannot be used, which most commands do not need
  * @throws PegboardError E_CONFIG_*
  */
-export async function openConfig(args: Args, io: Io, exposed = false): Promise<OpenedConfig> {
+export async function openConfig(
+  args: Args,
+  io: Io,
+  options: { readonly isExposed?: boolean; readonly namesIgnoredServers?: boolean } = {},
+): Promise<OpenedConfig> {
   if (args.values['insecure-permissions'] === true) allowInsecurePermissions()
   const named = readOption(args, 'config')
   // Most starts name the file, so the search is loaded only when needed.
@@ -48,12 +53,13 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<O
       ? await (await import('./find-config.ts')).findConfig(named, io)
       : { file: named, ignored: undefined }
   const { loadConfig } = await import('../config/load-config.ts')
+  const { ignoredServerWarning } = await import('../config/read-servers.ts')
   const read = await loadConfig(machineFor(args, io), file)
-  const unsafe = unsafeFiles(read.config, exposed)
+  const unsafe = unsafeFiles(read.config, options.isExposed === true)
   const config = withFlags(read.config, args)
   const warnings = [
     ...read.warnings,
-    ...config.skipped.slice(read.config.skipped.length).map(({ reason }) => `${reason}; the server is ignored.`),
+    ...config.skipped.slice(read.config.skipped.length).map(({ reason }) => ignoredServerWarning(reason)),
     ...unsafe,
   ]
   if (ignored !== undefined)
@@ -61,7 +67,9 @@ export async function openConfig(args: Args, io: Io, exposed = false): Promise<O
       `pegboard: ${ignored} is ignored. To use it, run pegboard in a terminal here and confirm it, or pass --config ${ignored}\n`,
     )
   io.onSecrets?.(config.secrets)
-  for (const warning of warnings) writeWarning(io, warning)
+  const ofServers = new Set(config.skipped.map(({ reason }) => ignoredServerWarning(reason)))
+  for (const warning of warnings)
+    if (options.namesIgnoredServers === true || !ofServers.has(warning)) writeWarning(io, warning)
   return { ...read, config, warnings, ...(ignored === undefined ? {} : { ignored }) }
 }
 

@@ -12,6 +12,7 @@ import {
 import type { Config } from '../config/load-config.ts'
 import { PegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
+import { groupBy } from '../core/group-by.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import type { Change } from '../trust/definition-diff.ts'
 import { escapeLine as line } from '../trust/find-hidden-text.ts'
@@ -95,9 +96,20 @@ function reportText(servers: readonly ReviewedServer[], out: Config['skipped']):
   if (servers.length + out.length === 0) return 'No servers are configured.\n'
   const waiting = servers.filter((server) => server.waiting.length > 0)
   const how = waiting.length === 0 ? '' : `\n${howToDecide(waiting.map(({ id }) => id))}`
-  const texts = [...servers.map(serverText), ...out.map(({ id, reason }) => `${id}: left out: ${reason}\n`)]
+  const [quiet, others] = [servers.filter(isQuiet), servers.filter((server) => !isQuiet(server))]
+  const texts = [
+    ...others.map(serverText),
+    ...[...groupBy(quiet, ({ trust }) => trust)].map(
+      ([trust, group]) => `${group.map(({ id }) => id).join(', ')} (trust: ${trust}): no tools to review\n`,
+    ),
+    ...out.map(({ id, reason }) => `${id}: left out: ${reason}\n`),
+  ]
   return `${texts.join('\n')}${how}`
 }
+
+/** True for a server about which there is nothing to say. */
+const isQuiet = ({ seen, waiting, rejected, gone }: ReviewedServer): boolean =>
+  seen && waiting.length + rejected.length + gone.length === 0
 
 function howToDecide([id = '', ...more]: readonly string[]): string {
   const name = more.length > 0 ? 'SERVER' : quoteWord(id)

@@ -39,7 +39,7 @@ const AGAIN_MS = 5_000
 /** `pegboard serve`: runs until the client disconnects or the process gets a signal. */
 export async function run(args: Args, io: Io): Promise<number> {
   const overHttp = wantsHttp(args, io)
-  const loaded = await openConfig(args, io, overHttp)
+  const loaded = await openConfig(args, io, { isExposed: overHttp, namesIgnoredServers: true })
   const config = withAddress(loaded.config, args)
   const caller = { ...localCaller, profile: profileAtStart(args, config, io, overHttp) }
   // People read sentences; JSON is for log collectors.

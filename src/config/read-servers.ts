@@ -24,6 +24,9 @@ export interface ReadServers {
   readonly secrets: readonly string[]
 }
 
+/** @param reason of a `SkippedServer` */
+export const ignoredServerWarning = (reason: string): string => `${reason}; the server is ignored.`
+
 /** Reads each server entry. One that cannot be used is left out with a warning. */
 export function readServers(
   blocks: { readonly mcpServers: unknown; readonly servers: unknown },
@@ -40,7 +43,7 @@ export function readServers(
   const secrets: string[] = []
   const skip = (id: string, reason: string, self?: true): void => {
     skipped.push({ id, reason, ...(self && { self }) })
-    warnings.push(`${reason}; the server is ignored.`)
+    warnings.push(ignoredServerWarning(reason))
   }
 
   const entries: Array<readonly [key: string, id: string, raw: unknown]> = []
@@ -175,7 +178,7 @@ export function placeSandboxes(
     if (open !== undefined) {
       const reason = `${where}.sandbox.write contains ${open}, where the configuration or the state of Pegboard is`
       skipped.push({ id, reason })
-      warnings.push(`${reason}; the server is ignored.`)
+      warnings.push(ignoredServerWarning(reason))
       continue
     }
     const home = join(dirs.state, 'sandboxes', id.replaceAll(/[^\w-]/g, '_'))

@@ -43,6 +43,14 @@ function desk(tools: readonly object[], more: object = {}) {
 }
 
 describe('pegboard review', () => {
+  it('names all servers without anything to review in one line', async () => {
+    const { dir, run, see } = desk([add])
+    const server = { command: process.execPath, args: [script, join(dir, 'tools.json')], start: 'background' }
+    writeFileSync(join(dir, 'mcp.config.json'), JSON.stringify({ mcpServers: { one: server, two: server } }))
+    await see()
+    expect((await run('review')).out).toBe('one, two (trust: first-use): no tools to review\n')
+  })
+
   it('shows pending tools with a diff, without starting a server, and approves them', async () => {
     const { run, see, offer, lock } = desk([add])
     expect((await run('review')).out).toBe(

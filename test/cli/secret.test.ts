@@ -36,14 +36,16 @@ describe('pegboard secret', () => {
     })
     writeFileSync(config, JSON.stringify({ mcpServers: { a: server('GITHUB_TOKEN'), b: server('OTHER') } }))
     const listed = await command(dir, ['list', 'servers', '--wait', '0', '--config', config])
-    expect(listed.err).toContain(
-      'mcpServers.b.headers.Authorization needs the secret OTHER, which is not set (pegboard secret set OTHER); the server is ignored.'.replace(
-        'pegboard secret',
-        `pegboard --config ${config} secret`,
-      ),
+    expect(listed.out).toContain(
+      `mcpServers.b.headers.Authorization needs the secret OTHER, which is not set (pegboard --config ${config} secret set OTHER)`,
     )
-    expect(listed.err).not.toContain('mcpServers.a')
+    expect(listed.err + listed.out).not.toContain('mcpServers.a')
     expect(listed.err + listed.out).not.toContain(SECRET)
+    // Commands that do not need the server do not mention it.
+    expect((await command(dir, ['call', 'hello.say_hello', '--config', config])).err).toBe('')
+    expect((await command(dir, ['call', 'b.search', '--config', config])).err).toContain('needs the secret OTHER')
+    const tools = await command(dir, ['list', '--wait', '0', '--config', config])
+    expect(tools.err).toContain('pegboard: warning: mcp_b: mcpServers.b.headers.Authorization needs the secret OTHER')
   })
 
   it('reads a secret from a terminal without showing it', async () => {
