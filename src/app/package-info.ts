@@ -10,6 +10,8 @@ import { type EmbeddingTable, openTable } from '../search/embedding-table.ts'
 export interface Package {
   readonly root: string
   readonly version: string
+  /** Address of the repository, where users find the documentation. */
+  readonly repository: string
   /** Folder of the bundled modules: compiled in an installation, otherwise sources. */
   readonly modules: string
   /** File of the embedding table. */
@@ -29,11 +31,15 @@ export const ownPackage = once((): Package => {
   const here = fileURLToPath(import.meta.url)
   let root = dirname(here)
   while (!existsSync(join(root, 'package.json')) && dirname(root) !== root) root = dirname(root)
-  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+  const { version, homepage } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    version: string
+    homepage: string
+  }
   const fromSource = here.endsWith('.ts')
   return {
     root,
     version,
+    repository: homepage.replace('#readme', ''),
     modules: join(root, fromSource ? 'modules' : 'dist/modules'),
     model: join(root, 'models/tools.bin'),
     encoder: { thread: join(root, 'dist/encoder-thread.cjs'), model: join(root, 'models/encoder.bin') },

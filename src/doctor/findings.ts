@@ -1,3 +1,5 @@
+import { ownPackage } from '../app/package-info.ts'
+
 /** What the finding means for the exit code: nothing, retry later, a person must act, the set-up is wrong. */
 export type FindingExit = 0 | 10 | 11 | 12
 
@@ -378,5 +380,6 @@ export const worstExit = (findings: readonly Finding[]): FindingExit =>
 
 export const fixOf = ({ code, fix }: Finding): string => fix ?? findingCatalogue[code].fix
 
-/** The documentation of a finding. */
-export const pageOf = ({ code }: Pick<Finding, 'code'>): string => `docs/guides/doctor.md#${code}`
+/** Address of the documentation of a finding. */
+export const pageOf = ({ code }: Pick<Finding, 'code'>): string =>
+  `${ownPackage().repository}/blob/main/docs/guides/doctor.md#${code}`

@@ -210,7 +210,7 @@ it('names each of many faults by its cause, prints it with its fix, and exits wi
     about: 'server key',
     message: 'it exited with code 1: Error: SEARCH_API_KEY is required.',
     fix: 'Set the variable where Pegboard starts, or write it into "env" of the server.',
-    page: 'docs/guides/doctor.md#variable-missing',
+    page: 'https://github.com/pegboard-mcp/pegboard/blob/main/docs/guides/doctor.md#variable-missing',
   })
   expect(one('server unset')?.message).toBe(
     'mcpServers.unset.env.A needs the environment variable NOT_SET_ANYWHERE, which is not set.',
