@@ -106,6 +106,7 @@ function reportOf({ app, config, caller, warnings }: Session, absences: readonly
     tools,
     tokens,
     budgetTokens,
+    tokensPerTool: config.exposure.tokensPerTool,
     listedTokens: app.listedTokens(caller, mode),
     estimators: { measured: decide('measured'), flat: decide('flat') },
     categories,
@@ -131,8 +132,11 @@ function reportText(report: Report): string {
     ['Mode', `${report.mode}: ${report.why}`],
     ...(report.client ? clientLines(report.client) : []),
     [report.client ? 'It gets' : 'Clients get', `about ${report.listedTokens} tokens of definitions`],
-    ['Measured', `${measured.tokens} tokens of ${report.budgetTokens}: ${measured.mode}`],
-    ['Flat', `${flat.tokens} tokens of ${report.budgetTokens}: ${flat.mode}`],
+    [
+      'By length',
+      `${measured.tokens} tokens for all tools: ${measured.mode} (whole definitions, 4 characters a token)`,
+    ],
+    ['By number', `${flat.tokens} tokens for all tools: ${flat.mode} (${report.tokensPerTool} tokens a tool)`],
   ])
   const rows = report.categories.map(({ id, tools, tokens, state }) => [
     `  ${id}`,

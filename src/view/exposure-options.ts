@@ -14,7 +14,7 @@ export const exposureOptions = z.lazy(() =>
       .enum(['measured', 'flat'])
       .default('measured')
       .describe(
-        'How to estimate tokens: measured (from the definitions as sent) or flat (tokensPerTool for each tool).',
+        'How to estimate tokens: measured (from the length of the definitions) or flat (tokensPerTool for each tool).',
       ),
     tokensPerTool: z.int().min(1).default(200).describe('Tokens for each tool, for the flat estimator.'),
     schema: z

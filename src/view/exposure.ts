@@ -55,7 +55,7 @@ export function decideExposure(view: View, defaults: ExposureSettings, alwaysLis
   const mode: ExposureMode = limitReason === undefined ? preferredMode : 'discovery'
   const unseenText =
     unseen > 0 ? ` and ${formatCount(unseen, 'server')} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
-  const summary = `${formatCount(view.size, 'tool')}${unseenText}, about ${tokens} tokens (${settings.estimator}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
+  const summary = `${formatCount(view.size, 'tool')}${unseenText}, about ${tokens} tokens (estimated ${settings.estimator === 'flat' ? 'by number' : 'by length'}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
   const modeReason = settings.mode === 'auto' ? summary : `exposure.mode is "${settings.mode}"; ${summary}`
   const why = limitReason === undefined ? modeReason : `${modeReason}; ${limitReason}`
   return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }

@@ -70,7 +70,9 @@ describe('check', () => {
     const { code, report } = await check('good.json')
     expect(code).toBe(0)
     expect(report).toMatchObject({ ok: true, mode: 'direct', budgetTokens: 26_214, warnings: [], errors: [] })
-    expect(report.why).toMatch(/^exposure\.mode is "direct"; \d+ tools, about \d+ tokens \(measured\), within/)
+    expect(report.why).toMatch(
+      /^exposure\.mode is "direct"; \d+ tools, about \d+ tokens \(estimated by length\), within/,
+    )
     expect(report.estimators.flat).toEqual({ mode: 'direct', tokens: report.tools * 200 })
     const notes = report.categories.find((row: { id: string }) => row.id === 'notes')
     expect(notes).toEqual({ id: 'notes', state: 'ready', tools: 2, tokens: expect.any(Number) })
@@ -192,6 +194,8 @@ describe('check', () => {
     const { out } = await pegboard(at.dir, 'check', '--config', 'good.json')
     expect(out).toMatch(/^Configuration +.*good\.json$/m)
     expect(out).toMatch(/^Mode +direct: /m)
+    expect(out).toMatch(/^By length +\d+ tokens for all tools: direct \(whole definitions, 4 characters a token\)$/m)
+    expect(out).toMatch(/^By number +\d+ tokens for all tools: direct \(200 tokens a tool\)$/m)
     expect(out).toMatch(/^ {2}notes +2 tools +\d+ tokens$/m)
     expect(out).toMatch(/No problems found\.\n$/)
   })

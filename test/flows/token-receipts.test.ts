@@ -111,7 +111,7 @@ it('counts are kept by day without content, and pegboard usage shows them by day
   expect((await usage('--principal', 'nobody')).rows).toEqual([])
   const { out } = await pegboard(dir, 'usage', '--config', config)
   expect(out).toMatch(/^day +calls +failed +menu +search +schemas +results +retries +tokens +direct +saved\n/)
-  expect(out).toMatch(/\nSince \d{4}-\d\d-\d\d, 1 session\. "direct": all tools listed and all results sent whole\.\n/)
+  expect(out).toMatch(/\nSince \d{4}-\d\d-\d\d, 1 session\. "direct": all results whole, and all tools known when /)
   expect((await pegboard(dir, 'usage', '--by', 'moon', '--config', config)).code).toBe(2)
 })
 
