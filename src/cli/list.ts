@@ -54,7 +54,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     if (what === 'servers' && !json && io.terminal?.out) io.stderr(openServersNote(session.config))
     return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
-  return withApp(args, io, finish, { early })
+  return withApp(args, io, finish, { early, awaited: () => what !== 'modules' })
 }
 
 const keyOf = (row: Row): unknown => row['name'] ?? row['id']
@@ -115,8 +115,10 @@ function modules({ app, caller, config }: Session): Row[] {
     .map(({ id, state, summary, reason, tools }) => {
       const count = view.count(id)
       // What would make tools of the module visible.
+      // Tools that only read need the least.
+      const readFirst = [...tools.filter(({ effect }) => effect === 'read'), ...tools]
       const waits =
-        reason ?? (count > 0 ? undefined : tools.map((tool) => view.hidden.get(tool.id)?.reason).find(Boolean))
+        reason ?? (count > 0 ? undefined : readFirst.map((tool) => view.hidden.get(tool.id)?.reason).find(Boolean))
       const shown = state === 'ready' && count === 0 && waits !== undefined ? 'unavailable' : state
       return { id, state: shown, tools: count, summary, ...(waits && { reason: waits }) }
     })

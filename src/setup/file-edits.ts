@@ -299,6 +299,7 @@ export async function undo(
         id === undefined
           ? 'There is no change to undo.'
           : `There is no change "${id}" to undo${record ? ': it was undone' : ''}.`,
+        records.length === 0 ? { hint: 'Pegboard has changed no configuration file.' } : {},
       )
     const own = join(folder, record.id)
     const todo: SavedFile[] = []

@@ -87,6 +87,8 @@ describe('list', () => {
       summary: expect.any(String),
       reason: 'set modules.shell.config.enabled to true',
     })
+    const reasonOf = (id: string) => modules.value.find((row: { id: string }) => row.id === id).reason
+    expect(reasonOf('http')).toBe('set modules.http.config.access to "read" or "write"')
     expect((await json('list', 'servers')).value).toEqual([])
   })
 
@@ -170,6 +172,7 @@ describe('a server that has not answered yet', () => {
   })
 
   it('is waited for only by calls of its own tools', async () => {
+    expect((await run('list', 'modules', '--config', 'slow.json')).err).toBe('')
     const other = await run('call', 'notes.reed', '--config', 'slow.json')
     expect(other.err).toContain("E_NOT_FOUND: Tool 'notes.reed' not found. Did you mean 'notes.read'?")
     const own = await run('call', 'hangs__x', '--config', 'slow.json', '--wait', '1')

@@ -12,6 +12,9 @@ describe('pegboard undo', () => {
     const file = join(dir, 'mcp.json')
     writeFileSync(file, '{"a": 1}\r\n')
     expect((await pegboard(dir, 'undo', '--list')).out).toBe('Pegboard has changed no configuration file.\n')
+    expect((await pegboard(dir, 'undo')).err).toBe(
+      'pegboard: E_UNDO_MISSING: There is no change to undo. Pegboard has changed no configuration file.\n',
+    )
     const { id } = await applyEdits([{ path: file, before: '{"a": 1}\r\n', after: '{}' }], {
       stateDir: join(dir, '.state'),
       clock: createManualClock(Date.UTC(2026, 0, 2)),
