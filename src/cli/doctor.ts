@@ -6,7 +6,7 @@ import { formatCount } from '../core/format-count.ts'
 import { groupBy } from '../core/group-by.ts'
 import { silentLog } from '../core/log.ts'
 import { didYouMean } from '../core/tool-names.ts'
-import { diagnose } from '../doctor/diagnose.ts'
+import { diagnose, findServer } from '../doctor/diagnose.ts'
 import {
   exitOf,
   type Finding,
@@ -89,9 +89,9 @@ export async function run(args: Args, io: Io): Promise<number> {
   return exit
 }
 
-function assertServers(names: readonly string[], { servers, skipped }: Config): void {
-  const knownNames = [...Object.keys(servers), ...skipped.map(({ id }) => id)]
-  const unknown = names.find((name) => !knownNames.includes(name))
+function assertServers(names: readonly string[], config: Config): void {
+  const unknown = names.find((name) => findServer(name, config) === undefined)
+  const knownNames = [...Object.keys(config.servers), ...config.skipped.map(({ id }) => id)]
   if (unknown !== undefined) throw new UsageError(`there is no server "${unknown}"${didYouMean(unknown, knownNames)}`)
 }
 

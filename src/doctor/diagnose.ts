@@ -4,6 +4,7 @@ import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { homeOf } from '../config/machine.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { asRecord } from '../core/is-record.ts'
+import { moduleIds } from '../upstream/upstreams.ts'
 import { checkFiles } from './check-files.ts'
 import { checkCertificates, checkNode, checkProxies } from './check-machine.ts'
 import { checkPort } from './check-port.ts'
@@ -20,15 +21,15 @@ export interface DiagnoseOptions extends Pick<ServerChecks, 'env' | 'clock' | 't
   configWarnings(app: App, config: Config): readonly string[]
   /** What clients see, as sentences. */
   clientLimits(app: App, config: Config): readonly string[]
-  /** Servers to check; empty for all. */
+  /** Names or ids of the servers to check; empty for all. */
   readonly only: readonly string[]
   readonly nodeVersion: string
 }
 
 /** Checks everything that Pegboard depends on. Reports findings as they arrive. */
 export async function diagnose(options: DiagnoseOptions): Promise<void> {
-  const { env, report, only, nodeVersion } = options
-  const all = only.length === 0
+  const { env, report, nodeVersion } = options
+  const all = options.only.length === 0
   if (all) {
     checkNode(nodeVersion, report)
     await checkCertificates(env, report)
@@ -36,6 +37,7 @@ export async function diagnose(options: DiagnoseOptions): Promise<void> {
   const loaded = await loadOrReport(options)
   if (!loaded) return
   const { config } = loaded
+  const only = options.only.flatMap((name) => findServer(name, config) ?? [])
   const chosen = Object.keys(config.servers).filter((id) => all || only.includes(id))
   const ids = chosen.filter((id) => config.servers[id]?.enabled)
   for (const id of chosen.filter((id) => !ids.includes(id)))
@@ -54,6 +56,13 @@ export async function diagnose(options: DiagnoseOptions): Promise<void> {
     checkLlm(config, report),
     withStarted(options, config, (app) => checkApp(options, app, config, ids)),
   ])
+}
+
+/** The server with this name or id, such as `git` or `mcp_git`. */
+export function findServer(name: string, { servers, skipped }: Config): string | undefined {
+  const modules = moduleIds(servers)
+  const names = [...Object.keys(servers), ...skipped.map(({ id }) => id)]
+  return names.find((one) => one === name) ?? names.find((one) => (modules.get(one) ?? `mcp_${one}`) === name)
 }
 
 function namesPort({ text }: LoadedConfig): boolean {

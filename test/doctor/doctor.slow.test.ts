@@ -312,6 +312,10 @@ it('checks single servers, and refuses unknown names', async () => {
       /^ok {6}configuration: \S+\nok {6}server thinking: answers, 1 tool; may touch: all your files, network\n\nEverything works\.\n$/,
     ),
   ])
+  expect(await doctor(files, { argv: ['mcp_thinking'] })).toMatchObject({
+    code: 0,
+    out: expect.stringContaining('ok      server thinking: answers, 1 tool'),
+  })
   expect(await doctor(files, { argv: ['thinkin'] })).toMatchObject({
     code: 2,
     err: expect.stringContaining('there is no server "thinkin"; did you mean "thinking"?'),
