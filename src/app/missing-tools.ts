@@ -1,5 +1,6 @@
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
+import { quoteWord } from '../core/quote-word.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
@@ -8,7 +9,8 @@ import { isSeenFile } from './app-modules.ts'
 /**
  * Waits for whatever may bring a tool that the caller does not have: modules that are being loaded, then servers.
  * @returns whether it is worth looking again
- * @throws PegboardError E_LOADING if a file that may contain it is still being loaded
+ * @throws PegboardError E_LOADING if a file that may contain it is still being loaded, E_TOOL_DISABLED if the operator
+ * disabled its server
  */
 export type AwaitTool = (name: string, request: CallRequest) => Promise<boolean>
 
@@ -18,7 +20,7 @@ export interface AwaitToolOptions {
   pendingFiles(): readonly string[]
   /** Waits a moment for servers that are read for the first time. */
   serversRead(caller: Caller): Promise<void>
-  readonly upstreams: Pick<Upstreams, 'missed'>
+  readonly upstreams: Pick<Upstreams, 'missed' | 'disabledServer'>
 }
 
 const RETRY_MS = 2_000
@@ -41,13 +43,20 @@ export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
         { retryAfterMs: RETRY_MS },
       )
     const found = resolve(name, caller)
+    const sees = (owner: string): boolean => view(caller).policy.allowsOwner(owner, caller)
+    const disabled = found.kind === 'unknown' ? upstreams.disabledServer(name, sees) : undefined
+    if (disabled !== undefined)
+      throw new PegboardError(
+        'E_TOOL_DISABLED',
+        `'${name}' is not available: the operator disabled the server ${disabled}.`,
+        {
+          hint: `Use another tool. The operator can enable the server with: pegboard enable ${quoteWord(disabled)}`,
+        },
+      )
     if (found.kind === 'unknown' && !found.down && found.sameModule.length === 0) {
       await serversRead(caller)
       if (resolve(name, caller).kind !== 'unknown') return true
     }
-    return upstreams.missed(name, {
-      signal: abort?.signal ?? signal ?? outerSignal,
-      sees: (owner) => view(caller).policy.allowsOwner(owner, caller),
-    })
+    return upstreams.missed(name, { signal: abort?.signal ?? signal ?? outerSignal, sees })
   }
 }

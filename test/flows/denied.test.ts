@@ -19,6 +19,29 @@ const waysToServers = (server: string, tool: string): ReturnType<typeof waysTo> 
   ]
 }
 
+describe('a tool of a disabled server', () => {
+  it('is refused with E_TOOL_DISABLED, unless the caller may not know the server', async () => {
+    const { app } = await startApp({
+      mcpServers: { calc: { command: 'calc', enabled: false, prefix: 'sums' } },
+      profiles: { small: { use: ['hello'] } },
+    })
+    const client = await connectTo(app)
+    for (const name of ['mcp_calc.math', 'calc.math', 'sums__math'])
+      expect((await callTool(client, { name: 'execute_tool', arguments: { name } })).structuredContent).toMatchObject({
+        error: {
+          code: 'E_TOOL_DISABLED',
+          message: `'${name}' is not available: the operator disabled the server calc.`,
+          hint: 'Use another tool. The operator can enable the server with: pegboard enable calc',
+        },
+      })
+    const small = await connectTo(app, 'legacy', {}, 'small')
+    const name = 'mcp_calc.math'
+    expect((await callTool(small, { name: 'execute_tool', arguments: { name } })).structuredContent).toMatchObject({
+      error: { code: 'E_NOT_FOUND' },
+    })
+  })
+})
+
 describe('a server tool that policy denies', () => {
   const scripted = { command: 'node', args: [join(import.meta.dirname, '../fixtures/upstreams/scripted.mjs')] }
   const open = async (settings: object, server: object = {}, dir = temporaryFolder()) => {
