@@ -3,6 +3,8 @@ export interface Option {
   readonly value?: string
   readonly short?: string
   readonly multiple?: boolean
+  /** All values, for completion. */
+  readonly choices?: readonly string[]
   readonly about: string
 }
 
@@ -109,6 +111,7 @@ export const commands: readonly Command[] = [
       hidden: { about: 'Include tools that clients cannot see, with the reason.' },
       format: {
         value: 'NAME',
+        choices: ['openai', 'anthropic', 'gemini', 'ollama'],
         about: 'Print the visible tool definitions as JSON for openai, anthropic, gemini or ollama.',
       },
       profile,
@@ -123,7 +126,11 @@ export const commands: readonly Command[] = [
     maxOperands: 64,
     options: {
       limit: { value: 'N', about: 'Maximum number of results (1–100, default 5).' },
-      lanes: { value: 'NAME', about: 'Ranker to use: hybrid, lexical (keywords only) or vector (embeddings only).' },
+      lanes: {
+        value: 'NAME',
+        choices: ['hybrid', 'lexical', 'vector'],
+        about: 'Ranker to use: hybrid, lexical (keywords only) or vector (embeddings only).',
+      },
       explain: { about: 'Show how each result was scored: by keywords, by embedding and by past use.' },
       profile,
       replay,
@@ -231,6 +238,7 @@ export const commands: readonly Command[] = [
       },
       sandbox: {
         value: 'KIND',
+        choices: ['none', 'auto', 'bubblewrap', 'docker'],
         about: 'Limit what a local server may touch: none (default), auto, bubblewrap or docker.',
       },
       yes: { short: 'y', about: 'Do not ask.' },
@@ -272,7 +280,11 @@ export const commands: readonly Command[] = [
     operands: '[user prompt]',
     maxOperands: 500,
     options: {
-      mode: { value: 'NAME', about: 'Write the prompt for models with tool calling (native) or without it (text).' },
+      mode: {
+        value: 'NAME',
+        choices: ['native', 'text'],
+        about: 'Write the prompt for models with tool calling (native) or without it (text).',
+      },
       provider: {
         value: 'NAME',
         about: 'Choose the mode by model provider instead of --mode (default: the provider of the profile).',
@@ -311,7 +323,11 @@ export const commands: readonly Command[] = [
       },
       pool: { value: 'PATH', about: 'More tools to search among: a file or folder in the same format.' },
       'pool-size': { value: 'N', about: 'Maximum number of tools to take from --pool (default all).' },
-      ranker: { value: 'NAME', about: 'Ranker to measure: hybrid, lexical or vector (default hybrid).' },
+      ranker: {
+        value: 'NAME',
+        choices: ['hybrid', 'lexical', 'vector'],
+        about: 'Ranker to measure: hybrid, lexical or vector (default hybrid).',
+      },
       embedder: { value: 'NAME', about: 'Embedding model, instead of search.embedder.' },
       'per-query': { value: 'FILE', about: 'Write the results of each query to this file, one JSON object per line.' },
     },
@@ -361,6 +377,7 @@ export const commands: readonly Command[] = [
       },
       effect: {
         value: 'EFFECT',
+        choices: ['read', 'write', 'destructive'],
         about: 'Maximum effect of the tools to allow: read, write or destructive (default destructive).',
       },
       expires: { value: 'TIME', about: 'Lifetime of the token, such as 12h or 30d (default: until revoked).' },
@@ -401,7 +418,11 @@ export const commands: readonly Command[] = [
     name: 'usage',
     summary: 'Show how many tokens your tools cost models, and how many they would have cost without Pegboard.',
     options: {
-      by: { value: 'NAME', about: 'Group the rows by day, tool, client or principal (default day).' },
+      by: {
+        value: 'NAME',
+        choices: ['day', 'tool', 'client', 'principal'],
+        about: 'Group the rows by day, tool, client or principal (default day).',
+      },
       days: { value: 'N', about: 'Number of days to show, today included (1–90, default 30).' },
       principal: { value: 'NAME', about: 'Count only this principal (default: all).' },
     },

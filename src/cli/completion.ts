@@ -1,9 +1,14 @@
 import type { App } from '../app/app.ts'
 import { localCaller } from '../core/caller.ts'
+import { shortOf } from '../policy/policy-rules.ts'
+import { clients } from '../setup/clients.ts'
+import { listUndo } from '../setup/file-edits.ts'
+import { clientFacts } from '../view/client-table.ts'
 import { type Args, readOption } from './args.ts'
 import { type Command, commands, commonOptions } from './commands.ts'
 import { configIn } from './invocation.ts'
 import { type Io, UsageError } from './io.ts'
+import { setupDir } from './machine-of.ts'
 import { openConfig, profileFor, withOfflineApp } from './open-app.ts'
 
 /** Each script asks `pegboard completion words` what can follow. `:files` and `:folders` stand for those of the disk. */
@@ -75,9 +80,12 @@ async function candidates(typed: string, before: readonly string[], io: Io): Pro
   const name = before.find((word, at) => !word.startsWith('-') && !['--config', '-c'].includes(before[at - 1] ?? ''))
   const command = commands.find((one) => one.name === name)
   const options = Object.entries({ ...command?.options, ...commonOptions })
-  const flag = before.at(-1) ?? ''
-  const [, { value = undefined } = {}] =
-    options.find(([long, { short }]) => flag === `--${long}` || flag === `-${short}`) ?? []
+  const optionOf = (flag: string | undefined) =>
+    options.find(([long, { short }]) => flag === `--${long}` || flag === `-${short}`)
+  const [option, { value = undefined, choices = undefined } = {}] = optionOf(before.at(-1)) ?? []
+  if (choices) return choices
+  if (option === 'client') return Object.keys(clientFacts)
+  if (value === 'CLIENT') return clients.map(({ id }) => id)
   if (value !== undefined) return ['FILE', 'PATH'].includes(value) ? [':files'] : value === 'DIR' ? [':folders'] : []
   if (typed.startsWith('-'))
     return [
@@ -87,8 +95,19 @@ async function candidates(typed: string, before: readonly string[], io: Io): Pro
   const all = commands.map((one) => `${one.name}\t${one.summary}`)
   if (name === undefined) return [...all, 'help\tShow help.']
   if (name === 'help') return all
+  const operands = before.filter(
+    (word, at) => !word.startsWith('-') && optionOf(before[at - 1])?.[1].value === undefined,
+  )
+  // After the first operand of other commands come arguments of the tool, or other words.
+  if (operands.length > 1 && !/^\[server …\]$|> …$/.test(command?.operands ?? '')) return []
+  if (name === 'undo') return (await listUndo(setupDir(io))).flatMap(({ id, undone }) => (undone ? [] : [id]))
   const { words, names } = operandsOf(command)
-  return names === undefined ? words : await listNames(names, configIn(before), io)
+  if (names === undefined) return words
+  const found = await listNames(names, configIn(before), io)
+  // Commands also accept a tool by the name of its server in the configuration.
+  return names === 'servers' || typed === ''
+    ? found
+    : [...found, ...found.map(shortOf).filter((one) => !found.includes(one))]
 }
 
 /** What the first operands of a command are: fixed words, servers or tools. */

@@ -120,7 +120,7 @@ function find(name: string): Command {
 function read(command: Command, words: readonly string[]): Args {
   const knownOptions = { ...commonOptions, ...command.options }
   const options = Object.fromEntries(
-    Object.entries(knownOptions).map(([name, { value, about: _about, ...rest }]) => [
+    Object.entries(knownOptions).map(([name, { value, about: _about, choices: _choices, ...rest }]) => [
       name,
       { type: value === undefined ? ('boolean' as const) : ('string' as const), ...rest },
     ]),
