@@ -70,5 +70,5 @@ export async function readPageAddress(config: Config): Promise<PageAddress> {
 
 export const notRunning = (): PegboardError =>
   new PegboardError('E_NOT_FOUND', 'No server with a page is running for this configuration.', {
-    hint: 'Start one with pegboard serve --http. server.http.page must not be false.',
+    hint: 'Start one with pegboard serve --http. It shows clients that connect to it, not those that start Pegboard over stdio. server.http.page must not be false.',
   })

@@ -98,7 +98,15 @@ export function linesOf({ overview, owners, clients, calls }: TopState, rows: nu
       spent ? percentSaved(spent) : '–',
     ]),
   )
-  const room = Math.max(5, rows - head.length - servers.length - connected.length - 4)
+  const missing =
+    clients.length > 0
+      ? []
+      : [
+          '',
+          'Clients: none is connected to this server. A client that starts Pegboard over stdio has its own process, which is not shown here.',
+          `To see a client here, connect it to ${overview.url}/mcp.`,
+        ]
+  const room = Math.max(5, rows - head.length - servers.length - connected.length - missing.length - 4)
   const latest = section(
     'Latest calls',
     ['TIME', 'TOOL', 'CLIENT', 'MS', 'OUTCOME'],
@@ -113,7 +121,7 @@ export function linesOf({ overview, owners, clients, calls }: TopState, rows: nu
         outcome,
       ]),
   )
-  return [...head, ...servers, ...connected, ...latest]
+  return [...head, ...servers, ...connected, ...missing, ...latest]
 }
 
 const percentSaved = ({ tokens, direct }: TokenUsage): string =>

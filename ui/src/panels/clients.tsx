@@ -25,7 +25,11 @@ function ConnectedClients() {
       {!rows ? (
         <Loading what="clients" />
       ) : rows.length === 0 ? (
-        <p>No client listens now. Clients that only send single requests are not listed; their calls are.</p>
+        <p>
+          No client listens now. A client that starts Pegboard over stdio has its own process, which is not shown here:
+          connect it to the address of this server, {location.origin}/mcp. Clients that only send single requests are
+          not listed; their calls are.
+        </p>
       ) : (
         <PlainTable
           caption="Connected clients"
