@@ -257,8 +257,8 @@ export function verdictRows(verdict: Verdict): readonly (readonly [label: string
   const written = verdict.searchText && [verdict.searchText.when, ...verdict.searchText.requests].filter(Boolean)
   const rows: readonly (readonly [label: string, text: string | undefined])[] = [
     ['Profile', profile],
-    [stage === 'unknown' ? 'Unknown' : `Stage ${stage}`, stage && (rule ?? '')],
-    ['Passed', passed?.join(', ') || undefined],
+    [stage === 'unknown' ? 'Unknown' : 'Hidden because', stage && (rule ?? '')],
+    ['Checks passed', passed?.join(', ') || undefined],
     ['Setting', verdict.setting],
     ['To do', verdict.hint],
     ['Clients get', verdict.refusal],

@@ -1,5 +1,5 @@
 import { checkDefinition } from './definition-checks.ts'
-import type { Finding } from './finding.ts'
+import { type Finding, findingWords } from './finding.ts'
 import { fingerprint } from './fingerprint.ts'
 import type { Pins } from './lock-file.ts'
 import type { PendingMention } from './pending-mentions.ts'
@@ -162,11 +162,11 @@ function judge(
   if (pin === `rejected ${tool.hash}`) return createQuarantine('rejected', 'was rejected in a review')
   const approved = pin !== undefined && !pin.startsWith('rejected ')
   const blocking = findings.filter(({ level }) => level === 'block' || (level === 'doubt' && mode !== 'always'))
-  const codes = [...new Set(blocking.map(({ code }) => code))].join(', ')
-  const suffix = codes === '' ? '' : ` and has ${codes}`
+  const words = [...new Set(blocking.map(({ code }) => findingWords[code]))].join(', ')
+  const suffix = words === '' ? '' : ` and has ${words}`
   if (approved && (rules.frozen || mode !== 'always' || blocking.length > 0))
     return { why: 'changed', code: 'E_TOOL_CHANGED', reason: `has changed since it was approved${suffix}` }
-  if (blocking.length > 0) return createQuarantine('flagged', `has the findings ${codes}`)
+  if (blocking.length > 0) return createQuarantine('flagged', `has ${words}`)
   if (rules.frozen) return createQuarantine('new', 'is not in the lock file, and --frozen allows no other tools')
   if (rules.hasLostRule && pin === undefined)
     return createQuarantine('new', 'is new, and a rule of the operator names a tool that its server no longer has')

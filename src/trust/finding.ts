@@ -4,25 +4,29 @@
  */
 export type FindingLevel = 'block' | 'doubt' | 'note'
 
-export type FindingCode =
-  | 'hidden-tags'
-  | 'hidden-bidi'
-  | 'hidden-zero-width'
-  | 'hidden-control'
-  | 'hidden-private-use'
-  | 'hidden-selectors'
-  | 'mixed-script-name'
-  | 'look-alike-name'
-  | 'reserved-name'
-  | 'cloned-tool'
-  | 'instructs-other-tool'
-  | 'instructs-secrecy'
-  | 'instructs-override'
-  | 'instructs-secrets'
-  | 'instructs-order'
-  | 'imitates-markup'
-  | 'oversized-text'
-  | 'repeated-text'
+/** What a definition with the finding has, for people and models. Contains no text of the server. */
+export const findingWords = {
+  'hidden-tags': 'hidden text',
+  'hidden-bidi': 'characters that change the direction of text',
+  'hidden-zero-width': 'characters without width',
+  'hidden-control': 'control characters',
+  'hidden-private-use': 'characters without a meaning',
+  'hidden-selectors': 'hidden text',
+  'mixed-script-name': 'letters of several scripts in its name',
+  'look-alike-name': 'a name that looks like that of another tool',
+  'reserved-name': 'a reserved name',
+  'cloned-tool': 'the definition of another tool',
+  'instructs-other-tool': 'instructions about another tool',
+  'instructs-secrecy': 'instructions to hide something from the user',
+  'instructs-override': 'instructions to ignore other instructions',
+  'instructs-secrets': 'instructions to read secrets',
+  'instructs-order': 'instructions to call it first',
+  'imitates-markup': 'an imitation of system instructions',
+  'oversized-text': 'a very long text',
+  'repeated-text': 'a text repeated many times',
+} as const
+
+export type FindingCode = keyof typeof findingWords
 
 /** Something in a definition that a person should know. */
 export interface Finding {

@@ -211,9 +211,9 @@ describe('why', () => {
     const { out } = await run('notes.read', '--config', 'mcp.config.json', '--profile', 'work')
     expect(out).toBe(
       `notes.read is hidden.
-Profile       work
-Stage policy  matched by profiles.work.policy.deny
-Clients get   E_NOT_FOUND, as if it did not exist
+Profile         work
+Hidden because  matched by profiles.work.policy.deny
+Clients get     E_NOT_FOUND, as if it did not exist
 `,
     )
     expect((await run()).code).toBe(2)

@@ -166,7 +166,7 @@ describe('the operations of an API', () => {
         {
           tool: { id: 'api_pets.list' },
           code: 'E_TOOL_QUARANTINED',
-          reason: expect.stringContaining('instructs-secrecy'),
+          reason: expect.stringContaining('instructions to hide something from the user'),
         },
       ])
     })
@@ -362,7 +362,8 @@ describe('an API in the running product', () => {
     )
     await expect(ask('execute_tool', { name: 'api_pets.list', arguments: {} })).rejects.toMatchObject({
       code: 'E_TOOL_QUARANTINED',
-      message: 'api_pets.list has the findings instructs-other-tool, instructs-secrecy, instructs-override.',
+      message:
+        'api_pets.list has instructions about another tool, instructions to hide something from the user, instructions to ignore other instructions.',
     })
   })
 })

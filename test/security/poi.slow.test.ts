@@ -32,7 +32,7 @@ test('POI-01: an instruction in Unicode tags quarantines its tool; the reviewer 
   expect(served.ids()).toEqual(['mcp_a.add'])
   const refused = await served.call('a__tagged')
   expect(codeOf(refused)).toBe('E_TOOL_QUARANTINED')
-  expect(refused.structuredContent.error.message).toBe('mcp_a.tagged has the findings hidden-tags.')
+  expect(refused.structuredContent.error.message).toBe('mcp_a.tagged has hidden text.')
   expect(JSON.stringify(refused)).not.toMatch(/obey|\u{e006f}/u)
   expect(await found(served, 'tags things')).not.toContain('tagged')
   expect((await served.call('a__add')).content[0].text).toBe('add ran')
@@ -301,7 +301,7 @@ test("POI-14: a copy of another server's tool with one changed address waits for
   await until(() => again.quarantined('mcp_other').length === 1)
   expect(again.ids().sort()).toEqual(['mcp_billing.create_invoice', 'mcp_other.add'])
   expect((await again.call('other__create_invoice')).structuredContent.error.message).toBe(
-    'mcp_other.create_invoice has the findings cloned-tool.',
+    'mcp_other.create_invoice has the definition of another tool.',
   )
   expect((await again.call('billing__create_invoice')).content[0].text).toBe('create_invoice ran')
   expect(again.logged.join('\n')).toContain('cloned-tool')

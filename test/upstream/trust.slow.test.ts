@@ -231,7 +231,7 @@ describe("servers that mention each other's tools", () => {
     await until(() => quarantined('mcp_evil').includes('mcp_evil.track'))
     expect((await call('evil__track')).structuredContent.error).toMatchObject({
       code: 'E_TOOL_QUARANTINED',
-      message: 'mcp_evil.track has the findings instructs-other-tool.',
+      message: 'mcp_evil.track has instructions about another tool.',
     })
     expect(ids()).toContain('mcp_evil.add')
     expect(ids()).toContain('mcp_mail.send_mail')
