@@ -1,6 +1,6 @@
 import { commands, commonOptions } from '../src/cli/commands.ts'
-import { defaultOf, typeOf } from '../src/cli/describe.ts'
-import { usageOf } from '../src/cli/help.ts'
+import { describeDefault, describeType } from '../src/cli/describe.ts'
+import { formatUsage } from '../src/cli/help.ts'
 import { errorCatalogue } from '../src/core/errors.ts'
 import { failureClasses } from '../src/core/failure-class.ts'
 import { firstSentence } from '../src/core/first-sentence.ts'
@@ -66,9 +66,14 @@ function keyRows(key: string, schema: unknown): string[][] {
   if (values.length > 0) return values
   const items = settingRows(schema['items'], `${key}[].`)
   if (items.length > 0) return items
-  const fallback = defaultOf(schema)
+  const fallback = describeDefault(schema)
   return [
-    [code(key), typeOf(schema), fallback === undefined ? '' : code(fallback), String(schema['description'] ?? '')],
+    [
+      code(key),
+      describeType(schema),
+      fallback === undefined ? '' : code(fallback),
+      String(schema['description'] ?? ''),
+    ],
   ]
 }
 
@@ -108,7 +113,7 @@ export function failureClassesTable(): string {
 }
 
 export function commandsTable(): string {
-  const rows = commands.map((command) => [code(usageOf(command)), command.summary])
+  const rows = commands.map((command) => [code(formatUsage(command)), command.summary])
   const common = Object.entries(commonOptions).map(([name, { value, about }]) => [
     code(`--${name}${value ? ` ${value}` : ''}`),
     about,

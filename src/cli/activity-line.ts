@@ -4,16 +4,16 @@ import { formatLogEntry } from './open-app.ts'
 type Entry = Readonly<Record<string, unknown>>
 
 /** A log entry as a line for the terminal where `serve` runs; undefined for entries that are not shown. */
-export function activityLine(line: string): string | undefined {
+export function formatActivity(line: string): string | undefined {
   const entry = JSON.parse(line) as Entry
   const { level, time } = entry
   if (level === 'warn' || level === 'error') return formatLogEntry(line)
-  const text = textOf(entry)
+  const text = formatEntry(entry)
   // Text of a client or server may contain terminal commands.
   return text === undefined ? undefined : toPrintable(`${String(time).slice(11, 19)} ${text}`)
 }
 
-function textOf({ message, ...fields }: Entry): string | undefined {
+function formatEntry({ message, ...fields }: Entry): string | undefined {
   switch (message) {
     case 'call':
       return `${fields['tool']}: ${fields['outcome']}, ${fields['ms']} ms (${fields['principal']})`

@@ -6,12 +6,12 @@ import { formatTable } from './io.ts'
 
 /**
  * The ways to run an entry of the registry, those first that need no network.
- * @param skipped called with the reason why another way cannot be used
+ * @param onSkipped called with the reason why another way cannot be used
  */
-export function plansOf(
+export function createPlans(
   server: RegistryServer,
   registry: string,
-  skipped: (why: string) => void,
+  onSkipped: (why: string) => void,
 ): readonly InstallPlan[] {
   // A registry on this machine is for development, and its servers are here, too.
   const allowPrivate = isLoopback(new URL(registry))
@@ -21,14 +21,14 @@ export function plansOf(
       plans.push(option.kind === 'package' ? planPackage(option) : planRemote(option, allowPrivate))
     } catch (error) {
       if (!isPegboardError(error) || error.code !== 'E_REGISTRY_ENTRY') throw error
-      skipped(`${server.name}: ${error.message}`)
+      onSkipped(`${server.name}: ${error.message}`)
     }
   }
   return plans
 }
 
 /** What a person reads before anything runs. */
-export function planText(
+export function formatPlans(
   plans: readonly InstallPlan[],
   server?: RegistryServer,
   versions: readonly string[] = [],
@@ -43,10 +43,10 @@ export function planText(
       ])
     : ''
   const empty = plans.length === 0 ? 'Pegboard can run none of its packages.\n' : ''
-  return `${head}${empty}${plans.map(wayText).join('')}`
+  return `${head}${empty}${plans.map(formatPlan).join('')}`
 }
 
-function wayText(plan: InstallPlan): string {
+function formatPlan(plan: InstallPlan): string {
   const entry = plan.entry(new Map(plan.inputs.map(({ name }) => [name, { text: `<${name}>`, isReference: false }])))
   const runs =
     entry['command'] === undefined
@@ -62,11 +62,11 @@ function wayText(plan: InstallPlan): string {
     ]),
     plan.inputs.length === 0
       ? ''
-      : `Wants\n${formatTable(plan.inputs.map((input) => ['', input.name, kindOf(input), input.description]))}`,
+      : `Wants\n${formatTable(plan.inputs.map((input) => ['', input.name, describeInput(input), input.description]))}`,
   ].join('')
 }
 
-export const kindOf = ({ required, secret, default: fallback, choices }: RegistryInput): string =>
+export const describeInput = ({ required, secret, default: fallback, choices }: RegistryInput): string =>
   [
     required ? 'required' : 'optional',
     ...(secret ? ['secret'] : []),

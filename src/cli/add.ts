@@ -25,10 +25,10 @@ import {
 } from '../setup/install-plan.ts'
 import type { RegistryInput, RegistryServer } from '../setup/registry-server.ts'
 import { escapeLine } from '../trust/find-hidden-text.ts'
-import { kindOf, plansOf, planText } from './add-plan.ts'
-import { type Args, oneOf, readInteger, readList, readOption } from './args.ts'
+import { createPlans, describeInput, formatPlans } from './add-plan.ts'
+import { type Args, readChoice, readInteger, readList, readOption } from './args.ts'
 import { userConfigFile } from './find-config.ts'
-import { asTyped } from './invocation.ts'
+import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { machineOf, openSecrets, setupDir } from './machine-of.ts'
 import { offline, openApp, openConfig } from './open-app.ts'
@@ -46,9 +46,9 @@ interface FoundPlan {
 /** `pegboard add <name | URL | npm:package | command …>`. Runs nothing before a person agreed. */
 export async function run(args: Args, io: Io): Promise<number> {
   const yes = args.values['yes'] === true
-  const dry = args.values['dry-run'] === true
+  const isDryRun = args.values['dry-run'] === true
   const json = args.values['json'] === true
-  if (!yes && !dry && !canAsk(io))
+  if (!yes && !isDryRun && !canAsk(io))
     throw new UsageError(
       'add asks for confirmation, but there is no terminal; pass --yes to add the server without asking, or --dry-run to only show the change',
     )
@@ -56,15 +56,15 @@ export async function run(args: Args, io: Io): Promise<number> {
   const file = config.file ?? userConfigFile(machineOf(io))
   const { server, plan } = await findPlan(args, io, yes)
   const id = readOption(args, 'name') ?? plan.id
-  const tell = (text: string): void => (json ? undefined : io.stdout(asTyped(text, args, io)))
-  tell(planText([plan], server))
+  const print = (text: string): void => (json ? undefined : io.stdout(withTypedCommands(text, args, io)))
+  print(formatPlans([plan], server))
   for (const warning of [...plan.warnings, ...missingProgramWarnings(plan, io)]) writeWarning(io, warning)
   if (server?.deprecated !== undefined) writeWarning(io, `${server.name} is deprecated: ${server.deprecated}`)
-  const { values, secrets } = await collectValues(plan, id, args, io, yes || dry)
-  const entry = await withSandbox(plan.entry(values), args, io, yes || dry)
+  const { values, secrets } = await collectValues(plan, id, args, io, yes || isDryRun)
+  const entry = await withSandbox(plan.entry(values), args, io, yes || isDryRun)
   const edit = await additionEdit(file, id, entry)
-  tell(`\n${diffOf([edit], [...secrets.values()])}\n`)
-  if (dry) {
+  print(`\n${diffOf([edit], [...secrets.values()])}\n`)
+  if (isDryRun) {
     if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: false })
     return 0
   }
@@ -72,12 +72,12 @@ export async function run(args: Args, io: Io): Promise<number> {
     io.stderr('Nothing was added.\n')
     return 1
   }
-  await keepSecrets(secrets, io)
+  await storeSecrets(secrets, io)
   const { id: undo } = await applyEdits([edit], { stateDir: setupDir(io), clock: systemClock, reason: `add ${id}` })
-  const seen = await connect({ ...args, values: { ...args.values, config: file } }, io, id)
-  if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo, ...seen })
-  else tell(connectionText(id, seen, undo))
-  return seen.findings.some(({ code }) => code !== 'server-unpinned' && code !== 'tools-waiting') ? 1 : 0
+  const check = await connect({ ...args, values: { ...args.values, config: file } }, io, id)
+  if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo, ...check })
+  else print(connectionText(id, check, undo))
+  return check.findings.some(({ code }) => code !== 'server-unpinned' && code !== 'tools-waiting') ? 1 : 0
 }
 
 /** What runs packages, and where it comes from. */
@@ -99,14 +99,14 @@ const SANDBOXES = ['none', 'auto', 'bubblewrap', 'docker'] as const
 async function withSandbox(entry: ServerEntry, args: Args, io: Io, silent: boolean): Promise<ServerEntry> {
   const isLocal = entry['command'] !== undefined
   if (readOption(args, 'sandbox') !== undefined) {
-    const kind = oneOf(args, 'sandbox', SANDBOXES, 'none')
+    const kind = readChoice(args, 'sandbox', SANDBOXES, 'none')
     if (!isLocal && kind !== 'none') throw new UsageError('--sandbox is for local servers')
     return kind === 'none' ? entry : { ...entry, sandbox: kind }
   }
   // Containers have walls of their own.
   if (!isLocal || entry['command'] === 'docker') return entry
-  const hasWalls = process.platform === 'linux' && !isMissing('bwrap', io.env, io.cwd, process.platform)
-  if (!hasWalls || silent) {
+  const hasBubblewrap = process.platform === 'linux' && !isMissing('bwrap', io.env, io.cwd, process.platform)
+  if (!hasBubblewrap || silent) {
     io.stderr('It can read and write all your files. To limit it, add --sandbox auto.\n')
     return entry
   }
@@ -119,19 +119,19 @@ async function findPlan(args: Args, io: Io, yes: boolean): Promise<FoundPlan> {
   const isProgram = (word: string): boolean => !isMissing(word, io.env, io.cwd, process.platform)
   const source = readSource(args.positionals, isProgram)
   if (!source) throw new UsageError('add takes a name of the registry, a URL, npm:package, or a command')
-  if (source.kind === 'registry' || source.kind === 'word') return await fromRegistry(source, args, io, yes)
-  return { plan: await planOf(source, args, io) }
+  if (source.kind === 'registry' || source.kind === 'word') return await planFromRegistry(source, args, io, yes)
+  return { plan: await planSource(source, args, io) }
 }
 
-async function planOf(
+async function planSource(
   source: Exclude<AddSource, { kind: 'registry' | 'word' }>,
   args: Args,
   io: Io,
 ): Promise<InstallPlan> {
   if (source.kind === 'package') return await planNamedPackage(source, io)
-  const given = variablesOf(args)
-  const literal = Object.fromEntries([...given].map(([name, value]) => [name, value ?? `\${env:${name}}`]))
-  const isEmpty = given.size === 0
+  const variables = variablesOf(args)
+  const variableEntries = Object.fromEntries([...variables].map(([name, value]) => [name, value ?? `\${env:${name}}`]))
+  const isEmpty = variables.size === 0
   if (source.kind === 'url') {
     const url = new URL(source.url)
     return {
@@ -142,7 +142,7 @@ async function planOf(
         url.protocol === 'http:'
           ? ['The address has no TLS, so others on the way can read and change everything.']
           : [],
-      entry: () => ({ url: source.url, ...(isEmpty ? {} : { headers: literal }) }),
+      entry: () => ({ url: source.url, ...(isEmpty ? {} : { headers: variableEntries }) }),
     }
   }
   const { command, args: words } = source
@@ -151,7 +151,7 @@ async function planOf(
     what: `command ${command}`,
     inputs: [],
     warnings: [],
-    entry: () => ({ command, args: words, ...(isEmpty ? {} : { env: literal }) }),
+    entry: () => ({ command, args: words, ...(isEmpty ? {} : { env: variableEntries }) }),
   }
 }
 
@@ -159,13 +159,13 @@ async function planNamedPackage(
   { type, name, version, args }: AddSource & { readonly kind: 'package' },
   io: Io,
 ): Promise<InstallPlan> {
-  const isOpen = version === undefined || version === 'latest'
-  const pinned = isOpen ? await newestVersion(type, name, io) : version
+  const isUnpinned = version === undefined || version === 'latest'
+  const pinnedVersion = isUnpinned ? await newestVersion(type, name, io) : version
   return planPackage({
     kind: 'package',
     type,
     identifier: name,
-    ...(pinned === undefined ? {} : { version: pinned }),
+    ...(pinnedVersion === undefined ? {} : { version: pinnedVersion }),
     transport: 'stdio',
     runtimeArguments: [],
     arguments: args.map((text) => ({ text, inputs: [] })),
@@ -209,7 +209,7 @@ async function newestVersion(type: PackageType, name: string, io: Io): Promise<s
   throw new PegboardError('E_REGISTRY_ENTRY', `npm knows no version of ${name}.`, { hint })
 }
 
-async function fromRegistry(
+async function planFromRegistry(
   source: AddSource & { readonly kind: 'registry' | 'word' },
   args: Args,
   io: Io,
@@ -231,7 +231,7 @@ async function fromRegistry(
     }
     const server = await registry.server(source.name, source.version)
     const problems: string[] = []
-    const plans = plansOf(server, registry.url, (why) => problems.push(why))
+    const plans = createPlans(server, registry.url, (why) => problems.push(why))
     const [first] = plans
     if (!first)
       throw new PegboardError('E_REGISTRY_ENTRY', problems[0] ?? `${server.name} has nothing to run or connect to.`)
@@ -242,7 +242,7 @@ async function fromRegistry(
 }
 
 async function choose(plans: readonly InstallPlan[], io: Io): Promise<InstallPlan> {
-  io.stderr(`${plans.map(({ what }, at) => `${at + 1}  ${what}\n`).join('')}`)
+  io.stderr(`${plans.map(({ what }, index) => `${index + 1}  ${what}\n`).join('')}`)
   const answer = await askLine(`Which one? [1–${plans.length}, default 1] `, io)
   return plans[Number(answer || 1) - 1] ?? (plans[0] as InstallPlan)
 }
@@ -270,11 +270,11 @@ interface Values {
 
 /** Values by the names of inputs. A secret goes to the keyring, and the file only names it. */
 async function collectValues(plan: InstallPlan, id: string, args: Args, io: Io, silent: boolean): Promise<Values> {
-  const given = variablesOf(args)
+  const variables = variablesOf(args)
   const values = new Map<string, InputValue>()
   const secrets = new Map<string, string>()
   const missing: string[] = []
-  const set = (input: RegistryInput, value: string): void => {
+  const setValue = (input: RegistryInput, value: string): void => {
     if (input.choices && !input.choices.includes(value))
       throw new UsageError(`${input.name} must be one of ${input.choices.join(', ')}`)
     if (!input.secret || isReference(value))
@@ -283,18 +283,18 @@ async function collectValues(plan: InstallPlan, id: string, args: Args, io: Io, 
     secrets.set(name, value)
     values.set(input.name, { text: `\${keyring:${name}}`, isReference: true })
   }
-  const isKnown = new Set(plan.inputs.map(({ name }) => name))
-  const isOpen = plan.inputs.length === 0
-  for (const name of given.keys())
-    if (!isKnown.has(name) && !isOpen)
-      throw new UsageError(`${name} is not wanted; there is ${[...isKnown].join(', ')}`)
+  const inputNames = new Set(plan.inputs.map(({ name }) => name))
+  const hasNoInputs = plan.inputs.length === 0
+  for (const name of variables.keys())
+    if (!inputNames.has(name) && !hasNoInputs)
+      throw new UsageError(`${name} is not wanted; there is ${[...inputNames].join(', ')}`)
   for (const input of plan.inputs) {
-    if (given.has(input.name)) {
-      set(input, given.get(input.name) ?? `\${env:${input.name}}`)
+    if (variables.has(input.name)) {
+      setValue(input, variables.get(input.name) ?? `\${env:${input.name}}`)
       continue
     }
-    const answer = silent ? undefined : await ask(input, io)
-    if (answer) set(input, answer)
+    const answer = silent ? undefined : await askInput(input, io)
+    if (answer) setValue(input, answer)
     else if (input.default !== undefined) values.set(input.name, { text: input.default, isReference: false })
     else if (input.required) missing.push(input.name)
   }
@@ -305,15 +305,15 @@ async function collectValues(plan: InstallPlan, id: string, args: Args, io: Io, 
   return { values, secrets }
 }
 
-async function ask(input: RegistryInput, io: Io): Promise<string | undefined> {
+async function askInput(input: RegistryInput, io: Io): Promise<string | undefined> {
   const about = input.description === '' ? '' : `: ${input.description}`
-  const prompt = `${input.name} (${kindOf(input)})${about}\n> `
+  const prompt = `${input.name} (${describeInput(input)})${about}\n> `
   if (!input.secret) return await askLine(prompt, io)
   const { readHidden } = await import('./read-hidden.ts')
   return (await readHidden(prompt, io, MAX_SECRET)).trim()
 }
 
-async function keepSecrets(secrets: ReadonlyMap<string, string>, io: Io): Promise<void> {
+async function storeSecrets(secrets: ReadonlyMap<string, string>, io: Io): Promise<void> {
   if (secrets.size === 0) return
   const store = await openSecrets(io)
   for (const [name, secret] of secrets) await store.set(name, secret)
@@ -329,7 +329,7 @@ interface ConnectionCheck {
 /** Starts the new server once, and reads its tools. */
 async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck> {
   const { config } = await openConfig(args, io)
-  const skipped = config.skipped.find((one) => one.id === id)
+  const skipped = config.skipped.find((server) => server.id === id)
   if (skipped)
     return { findings: [{ code: 'server-entry-invalid', message: `${skipped.reason}.` }], tools: [], waiting: [] }
   const findings: Finding[] = []
@@ -345,7 +345,7 @@ async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck>
       },
       [id],
     )
-    const module = app.upstreams.status().find((one) => one.id === id)?.module ?? ''
+    const module = app.upstreams.status().find((server) => server.id === id)?.module ?? ''
     const owner = app.catalog.snapshot().owners.get(module)
     return {
       findings: findings.map((finding) => ({ code: finding.code, message: finding.message, fix: fixOf(finding) })),
@@ -362,7 +362,7 @@ async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck>
 /** Other servers are not started for it. */
 const onlyServer = (config: Config, id: string): Config => ({
   ...config,
-  servers: Object.fromEntries(Object.entries(config.servers).filter(([one]) => one === id)),
+  servers: Object.fromEntries(Object.entries(config.servers).filter(([serverId]) => serverId === id)),
 })
 
 function connectionText(id: string, { findings, tools, waiting }: ConnectionCheck, undo: string): string {

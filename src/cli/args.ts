@@ -30,16 +30,16 @@ export function readInteger(args: Args, name: string, min: number, max: number, 
 }
 
 /** The value of an option that takes one of `words`, or `fallback`. @throws UsageError */
-export function oneOf<const Word extends string>(
+export function readChoice<const Word extends string>(
   args: Args,
   name: string,
-  words: readonly Word[],
+  choices: readonly Word[],
   fallback: Word,
 ): Word {
   const raw = readOption(args, name) ?? fallback
-  const word = words.find((one) => one === raw)
-  if (word === undefined) throw new UsageError(`--${name} takes ${words.join(', ')}, not "${raw}"`)
-  return word
+  const match = choices.find((choice) => choice === raw)
+  if (match === undefined) throw new UsageError(`--${name} takes ${choices.join(', ')}, not "${raw}"`)
+  return match
 }
 
 /** Writes the answer of a command: the value with --json, else the text. */

@@ -11,44 +11,45 @@ import { openConfig } from './open-app.ts'
 
 /** `pegboard audit verify`: verifies the audit log. Exit code 1 if it was changed. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [what, ...named] = args.positionals
-  if (what !== 'verify')
+  const [action, ...namedFiles] = args.positionals
+  if (action !== 'verify')
     throw new UsageError('audit takes "verify" and optional log files (default: those of the configuration)')
   const { config } = await openConfig(args, io)
-  const files = named.length > 0 ? named.map((file) => requireFile(resolve(io.cwd, file))) : findLogFiles(config)
+  const files =
+    namedFiles.length > 0 ? namedFiles.map((file) => requireFile(resolve(io.cwd, file))) : findLogFiles(config)
   const key = readKey(readOption(args, 'key'), config, io)
-  const look = createChainVerifier(key)
-  const seen = new Map<string, { readonly first: number; readonly last: number }>()
+  const verifyLine = createChainVerifier(key)
+  const runs = new Map<string, { readonly first: number; readonly last: number }>()
   const breaks: (ChainBreak & { readonly file: string })[] = []
-  let [lines, ended] = [0, 0]
+  let [lines, lastFileLines] = [0, 0]
   for (const file of files) {
     let line = 0
-    for await (const one of linesOf(file)) {
+    for await (const lineText of readLines(file)) {
       line++
-      const why = look(one)
-      if (why !== undefined) breaks.push({ file, line, what: why })
-      const signed = why === 'changed' ? undefined : parseSignedLine(one)
-      if (signed) seen.set(signed.run, { first: seen.get(signed.run)?.first ?? signed.seq, last: signed.seq })
+      const problem = verifyLine(lineText)
+      if (problem !== undefined) breaks.push({ file, line, what: problem })
+      const signed = problem === 'changed' ? undefined : parseSignedLine(lineText)
+      if (signed) runs.set(signed.run, { first: runs.get(signed.run)?.first ?? signed.seq, last: signed.seq })
     }
     lines += line
-    if (file === files.at(-1)) ended = line
+    if (file === files.at(-1)) lastFileLines = line
   }
   // A named file may be a copy of any part of a log.
-  if (named.length === 0) {
+  if (namedFiles.length === 0) {
     const { atStart, atEnd } = countMissingLines(
-      await readAnchors(join(config.dirs.state, 'audit'), logOf(config), key),
-      seen,
+      await readAnchors(join(config.dirs.state, 'audit'), logFileOf(config), key),
+      runs,
     )
     if (atStart > 0) breaks.unshift({ file: files[0] as string, line: 1, what: 'lines before it are missing' })
     if (atEnd > 0)
-      breaks.push({ file: files.at(-1) as string, line: ended + 1, what: 'lines from here on are missing' })
+      breaks.push({ file: files.at(-1) as string, line: lastFileLines + 1, what: 'lines from here on are missing' })
   }
   if (args.values['json'] === true) writeJson(io, { files, lines, breaks })
   else {
-    for (const { file, line, what: why } of breaks) io.stdout(`${basename(file)}:${line}: ${why}\n`)
-    const fit =
+    for (const { file, line, what: problem } of breaks) io.stdout(`${basename(file)}:${line}: ${problem}\n`)
+    const result =
       breaks.length === 0 ? 'no line changed, inserted or deleted' : `${breaks.length} changed, inserted or deleted`
-    io.stdout(`${formatCount(lines, 'line')} in ${formatCount(files.length, 'file')}, ${fit}.\n`)
+    io.stdout(`${formatCount(lines, 'line')} in ${formatCount(files.length, 'file')}, ${result}.\n`)
   }
   return breaks.length === 0 ? 0 : 1
 }
@@ -59,23 +60,23 @@ function requireFile(file: string): string {
   throw new PegboardError('E_NOT_FOUND', `There is no audit log at ${file}.`)
 }
 
-const logOf = ({ audit, dirs }: Config): string => audit.file ?? join(dirs.state, 'audit.jsonl')
+const logFileOf = ({ audit, dirs }: Config): string => audit.file ?? join(dirs.state, 'audit.jsonl')
 
 /** Oldest first. */
 function findLogFiles(config: Config): string[] {
   const { audit } = config
-  const file = logOf(config)
+  const file = logFileOf(config)
   const older = Array.from({ length: audit.keep }, (_, n) => `${file}.${audit.keep - n}`)
-  const found = [...older, file].filter((one) => existsSync(one))
-  if (found.length > 0) return found
+  const existing = [...older, file].filter((path) => existsSync(path))
+  if (existing.length > 0) return existing
   throw new PegboardError('E_NOT_FOUND', `There is no audit log at ${file}.`, {
     hint: 'Set audit.enabled to true to write one, or name another file.',
   })
 }
 
 /** A missing key is not created, because it would match no log. */
-function readKey(given: string | undefined, { dirs }: Config, io: Io): Buffer {
-  const file = given === undefined ? join(dirs.state, 'audit.key') : resolve(io.cwd, given)
+function readKey(keyFile: string | undefined, { dirs }: Config, io: Io): Buffer {
+  const file = keyFile === undefined ? join(dirs.state, 'audit.key') : resolve(io.cwd, keyFile)
   try {
     return readFileSync(file)
   } catch (error) {
@@ -85,7 +86,7 @@ function readKey(given: string | undefined, { dirs }: Config, io: Io): Buffer {
   }
 }
 
-async function* linesOf(file: string): AsyncGenerator<string> {
+async function* readLines(file: string): AsyncGenerator<string> {
   let rest = ''
   try {
     // Not with node:readline, which also splits lines at some characters inside texts.

@@ -17,14 +17,14 @@ export async function run(args: Args, io: Io): Promise<number> {
   const store = await openTokenStore(config.dirs.state, io.env, (message) => writeWarning(io, message))
   const id = args.positionals[0]
   if (id === undefined) return await list(args, io, config.servers, store)
-  const { settings, target } = serverOf(id, config.servers)
+  const { settings, target } = findServer(id, config.servers)
   const principal = principalOf(args, id, settings)
   const key: GrantKey = { server: id, url: target.url, principal }
   if (args.values['logout'] === true) return await logout(args, io, key, store)
   if (settings.auth?.type === 'none') throw new UsageError(`${id} needs no login: ${settings.where}.auth.type is none`)
   const { login } = await import('../upstream/oauth/login.ts')
   const { createBrowser } = await import('../upstream/oauth/browser.ts')
-  const alone = args.values['no-browser'] === true
+  const isWithoutBrowser = args.values['no-browser'] === true
   const grant = await login({
     id,
     settings,
@@ -37,7 +37,9 @@ export async function run(args: Args, io: Io): Promise<number> {
     prompt: {
       show: (url) => io.stderr(`Log in to ${id} here:\n\n  ${url}\n\n`),
       warn: (message) => writeWarning(io, message),
-      ...(alone ? { paste: () => readPastedAddress(io) } : { open: createBrowser(process.platform, io.env) }),
+      ...(isWithoutBrowser
+        ? { paste: () => readPastedAddress(io) }
+        : { open: createBrowser(process.platform, io.env) }),
     },
   })
   const state = stateOf(grant, systemClock.now())
@@ -58,10 +60,10 @@ async function readPastedAddress(io: Io): Promise<string> {
 }
 
 async function logout(args: Args, io: Io, key: GrantKey, store: TokenStore): Promise<number> {
-  const had = await store.read(key).catch(() => undefined)
+  const grant = await store.read(key).catch(() => undefined)
   await store.exclusively(key, () => store.delete(key))
-  const text = had?.tokens ? `Logged out of ${key.server}.\n` : `There was no login at ${key.server}.\n`
-  writeAnswer(args, io, { server: key.server, state: 'logged out', was: had?.tokens !== undefined }, text)
+  const text = grant?.tokens ? `Logged out of ${key.server}.\n` : `There was no login at ${key.server}.\n`
+  writeAnswer(args, io, { server: key.server, state: 'logged out', was: grant?.tokens !== undefined }, text)
   return 0
 }
 
@@ -78,19 +80,19 @@ interface LoginState {
 
 function stateOf(grant: Grant | undefined, now: number): LoginState {
   const { tokens, expiresAt, wanted } = grant ?? {}
-  const wants = wanted?.scope === undefined ? {} : { wants_scope: wanted.scope }
-  if (!tokens) return { state: wanted ? 'login needed' : 'not logged in', ...wants }
+  const wantedScope = wanted?.scope === undefined ? {} : { wants_scope: wanted.scope }
+  if (!tokens) return { state: wanted ? 'login needed' : 'not logged in', ...wantedScope }
   const renews = tokens.refresh_token !== undefined
   return {
     state: expiresAt !== undefined && expiresAt < now && !renews ? 'expired' : 'logged in',
     ...(expiresAt === undefined ? {} : { expires_at: new Date(expiresAt).toISOString() }),
     renews,
     ...(tokens.scope === undefined ? {} : { scope: tokens.scope }),
-    ...wants,
+    ...wantedScope,
   }
 }
 
-const unreadable = (error: unknown): LoginState => ({ state: 'cannot be read', reason: messageOf(error) })
+const createUnreadableState = (error: unknown): LoginState => ({ state: 'cannot be read', reason: messageOf(error) })
 
 function describeExpiry({ expires_at, renews, reason }: LoginState): string {
   if (reason !== undefined) return reason
@@ -105,10 +107,10 @@ async function list(args: Args, io: Io, servers: Config['servers'], store: Token
   for (const [id, settings] of Object.entries(servers)) {
     const { target } = settings
     if (target.kind === 'stdio') continue
-    const own = settings.auth?.perPrincipal === true ? (principal ?? 'local') : undefined
-    const key: GrantKey = { server: id, url: target.url, principal: own }
-    const state = await store.read(key).then((grant) => stateOf(grant, now), unreadable)
-    rows.push({ server: id, ...(own === undefined ? {} : { principal: own }), ...state })
+    const loginPrincipal = settings.auth?.perPrincipal === true ? (principal ?? 'local') : undefined
+    const key: GrantKey = { server: id, url: target.url, principal: loginPrincipal }
+    const state = await store.read(key).then((grant) => stateOf(grant, now), createUnreadableState)
+    rows.push({ server: id, ...(loginPrincipal === undefined ? {} : { principal: loginPrincipal }), ...state })
   }
   const lines = rows.map((row) => [
     row.server,
@@ -122,15 +124,15 @@ async function list(args: Args, io: Io, servers: Config['servers'], store: Token
   return 0
 }
 
-function serverOf(
+function findServer(
   id: string,
   servers: Config['servers'],
 ): { readonly settings: ServerSettings; readonly target: HttpTarget } {
   const settings = Object.hasOwn(servers, id) ? servers[id] : undefined
   if (!settings) {
-    const remote = Object.keys(servers).filter((one) => servers[one]?.target.kind !== 'stdio')
-    const there = remote.length > 0 ? `; remote servers are ${remote.join(', ')}` : '; no remote server is configured'
-    throw new UsageError(`there is no server "${id}"${didYouMean(id, Object.keys(servers), there)}`)
+    const remote = Object.keys(servers).filter((serverId) => servers[serverId]?.target.kind !== 'stdio')
+    const known = remote.length > 0 ? `; remote servers are ${remote.join(', ')}` : '; no remote server is configured'
+    throw new UsageError(`there is no server "${id}"${didYouMean(id, Object.keys(servers), known)}`)
   }
   if (settings.target.kind === 'stdio')
     throw new UsageError(

@@ -4,7 +4,7 @@ import type { Caller } from '../core/caller.ts'
 import { formatCount } from '../core/format-count.ts'
 
 import { omitUndefined } from '../core/omit-undefined.ts'
-import { type ConnectionInfo, PLACEHOLDER, snippetsFor } from './snippets.ts'
+import { type ConnectionInfo, createSnippets, PLACEHOLDER } from './snippets.ts'
 
 /** What `serve` reports when it starts. */
 export interface ServeFacts {
@@ -60,36 +60,36 @@ export function factsOf(
 }
 
 /** How many tools there are, how they are exposed, and why. */
-export const shownText = ({ tools, categories, mode, why }: ServeFacts): string =>
+export const describeExposure = ({ tools, categories, mode, why }: ServeFacts): string =>
   `${formatCount(tools, 'tool')} in ${formatCount(categories, 'category', 'categories')}, shown in ${mode} mode: ${why}.`
 
-const reachedBy = (names: readonly string[]): string =>
+const describeNames = (names: readonly string[]): string =>
   names.length > 0
     ? `It listens on every address of this machine. Clients on other machines reach it as: ${names.join(', ')}.`
     : 'It listens on every address of this machine. To allow clients on other machines, add its host names to server.http.allowedHosts.'
 
-/** The lines `serve` prints. @param reach undefined leaves out the snippets */
-export function bannerText(facts: ServeFacts, reach: ConnectionInfo | undefined): string {
+/** The lines `serve` prints. @param connection undefined leaves out the snippets */
+export function formatBanner(facts: ServeFacts, connection: ConnectionInfo | undefined): string {
   const lines = [
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
     ...(facts.page === undefined
       ? []
       : [`Its page: ${facts.page}\n(This link works once, for 10 minutes. For a new one, run pegboard ui)`]),
-    ...(facts.names ? [reachedBy(facts.names)] : []),
+    ...(facts.names ? [describeNames(facts.names)] : []),
     ...(facts.loading ? ['Some modules are still loading. Clients get their tools when they are ready.'] : []),
     // Before any module has loaded, the numbers would be misleading.
     ...(facts.loading && facts.tools === 0
       ? []
       : [
-          `${facts.loading ? 'So far ' : ''}${shownText(facts)}`,
+          `${facts.loading ? 'So far ' : ''}${describeExposure(facts)}`,
           `A client gets about ${facts.listedTokens} tokens of definitions.`,
         ]),
     ...(facts.profiles ? [`Profiles: ${facts.profiles.join(' ')}`] : []),
     ...facts.failed.map((failed) => `Not loaded: ${failureLine(failed)}`),
   ]
-  if (!reach) return `${lines.join('\n')}\n`
-  if (reach.http?.token === PLACEHOLDER)
+  if (!connection) return `${lines.join('\n')}\n`
+  if (connection.http?.token === PLACEHOLDER)
     lines.push(`Replace ${PLACEHOLDER} below with a token from server.http.tokens or from pegboard token create.`)
-  const snippets = snippetsFor(reach).map(({ client, place, text }) => `\n${client}, ${place}:\n${text}\n`)
+  const snippets = createSnippets(connection).map(({ client, place, text }) => `\n${client}, ${place}:\n${text}\n`)
   return `${lines.join('\n')}\n${snippets.join('')}`
 }

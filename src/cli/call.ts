@@ -18,14 +18,14 @@ import { promptOnTerminal } from './terminal-prompt.ts'
 export async function run(args: Args, io: Io): Promise<number> {
   const [name, ...operands] = args.positionals
   if (name === undefined) throw new UsageError('call needs the name of a tool; pegboard list shows them')
-  const given = readOperands(operands, (args.values['params'] ?? []) as readonly string[])
+  const parsed = readOperands(operands, (args.values['params'] ?? []) as readonly string[])
   const json = args.values['json'] === true
   return withApp(
     args,
     io,
     async (session) => {
       const { app, caller } = session
-      const input = typeof given === 'function' ? given(schemaOf(app, caller, name)) : given
+      const input = typeof parsed === 'function' ? parsed(schemaOf(app, caller, name)) : parsed
       let result: McpResult
       try {
         // Links to files would end with this process.
@@ -45,24 +45,24 @@ export async function run(args: Args, io: Io): Promise<number> {
         if (!isPegboardError(error)) throw error
         if (!json) {
           if (error.data !== undefined) io.stderr(`${toPrintableJson(JSON.stringify(error.data, null, 2))}\n`)
-          throw error.code === 'E_NOT_FOUND' ? await forOperator(error, session, name) : error
+          throw error.code === 'E_NOT_FOUND' ? await explainForOperator(error, session, name) : error
         }
         result = toErrorResult(error, false)
       }
       if (json) writeJson(io, result)
-      else print(result, io)
+      else printResult(result, io)
       return result.isError === true ? 1 : 0
     },
     {
-      awaited: ({ id, module }, { app, caller, config }) =>
+      shouldWaitFor: ({ id, module }, { app, caller, config }) =>
         // A recording holds the tools of every server.
-        args.values['record'] !== undefined || (!isThere(app, caller, name) && mayHave(name, id, module, config)),
+        args.values['record'] !== undefined || (!isVisible(app, caller, name) && mayHave(name, id, module, config)),
     },
   )
 }
 
 /** Clients do not hear of hidden tools, but the operator may. */
-async function forOperator(error: PegboardError, session: Session, name: string): Promise<PegboardError> {
+async function explainForOperator(error: PegboardError, session: Session, name: string): Promise<PegboardError> {
   const { verdictOf } = await import('../app/explain-tool.ts')
   const { tool, visible, stage, rule } = verdictOf(session, name)
   if (visible || stage === 'unknown' || rule === undefined) return error
@@ -72,7 +72,7 @@ async function forOperator(error: PegboardError, session: Session, name: string)
   })
 }
 
-const isThere = (app: App, caller: Caller, name: string): boolean =>
+const isVisible = (app: App, caller: Caller, name: string): boolean =>
   app.surface.metaNames.includes(name) || app.view(caller).resolve(name).kind === 'found'
 
 /** True if a server may have the tool. A name without a category may belong to any server. */
@@ -80,8 +80,8 @@ export const mayHave = (name: string, id: string, module: string, { servers }: C
   !/[.:/]|__/.test(name) || servers[id]?.prefix === '' || isNamed(name, [id, module, servers[id]?.prefix ?? id])
 
 function schemaOf(app: App, caller: Caller, name: string): JsonSchema {
-  const found = app.view(caller).resolve(name)
-  return found.kind === 'found' ? found.tool.input.json : {}
+  const resolved = app.view(caller).resolve(name)
+  return resolved.kind === 'found' ? resolved.tool.input.json : {}
 }
 
 type Input = Readonly<Record<string, unknown>>
@@ -98,12 +98,12 @@ function readOperands(operands: readonly string[], pairs: readonly string[]): In
       throw new UsageError(`the arguments are not JSON: ${messageOf(error)}; write '{"key": "value"}' or key=value`)
     }
   }
-  const split = [...pairs, ...operands].map((pair) => {
-    const at = pair.indexOf('=')
-    if (at <= 0) throw new UsageError(`"${pair}" is neither a JSON object nor key=value`)
-    return [pair.slice(0, at), pair.slice(at + 1)] as const
+  const entries = [...pairs, ...operands].map((pair) => {
+    const index = pair.indexOf('=')
+    if (index <= 0) throw new UsageError(`"${pair}" is neither a JSON object nor key=value`)
+    return [pair.slice(0, index), pair.slice(index + 1)] as const
   })
-  return (schema) => Object.fromEntries(split.map(([key, value]) => [key, convertValue(value, schema, key)]))
+  return (schema) => Object.fromEntries(entries.map(([key, value]) => [key, convertValue(value, schema, key)]))
 }
 
 function convertValue(value: string, schema: JsonSchema, key: string): unknown {
@@ -113,18 +113,18 @@ function convertValue(value: string, schema: JsonSchema, key: string): unknown {
   return parsed === undefined ? value : parsed
 }
 
-function print(result: McpResult, io: Io): void {
+function printResult(result: McpResult, io: Io): void {
   const [first, ...others] = result.content ?? []
   const structured = result.structuredContent
   // The text for models repeats the data, so only the data is shown, indented.
-  const same = structured !== undefined && first?.['text'] === JSON.stringify(structured)
-  const shown = same
-    ? [toPrintableJson(JSON.stringify(structured, null, 2)), ...others.map(blockText)]
-    : (result.content ?? []).map(blockText)
-  io[result.isError === true ? 'stderr' : 'stdout'](`${shown.join('\n')}\n`)
+  const isRepeated = structured !== undefined && first?.['text'] === JSON.stringify(structured)
+  const blocks = isRepeated
+    ? [toPrintableJson(JSON.stringify(structured, null, 2)), ...others.map(formatBlock)]
+    : (result.content ?? []).map(formatBlock)
+  io[result.isError === true ? 'stderr' : 'stdout'](`${blocks.join('\n')}\n`)
 }
 
-function blockText(block: Readonly<Record<string, unknown>>): string {
+function formatBlock(block: Readonly<Record<string, unknown>>): string {
   if (block['type'] === 'text') return String(block['text'])
   const { data, ...rest } = block
   return JSON.stringify(typeof data === 'string' ? { ...rest, data: `${data.length} characters of base64` } : block)

@@ -6,11 +6,11 @@ import { formatCount } from '../core/format-count.ts'
 import { searchModelFault } from '../doctor/check-search.ts'
 import { tokensOf } from '../view/listed-tools.ts'
 import { type Args, readOption, writeAnswer } from './args.ts'
-import { asClient, clientLines, clientReport } from './client-report.ts'
+import { callerForClient, createClientReport, formatClientReport } from './client-report.ts'
 import { configWarnings } from './config-warnings.ts'
-import { asTyped } from './invocation.ts'
+import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, writeJson } from './io.ts'
-import { missingPaths } from './missing-paths.ts'
+import { findMissingPaths } from './missing-paths.ts'
 import { describeStarting, type Session, unpinnedWarning, withApp } from './open-app.ts'
 
 /** `pegboard check`: exit code 1 if something in the configuration cannot be used. */
@@ -25,12 +25,13 @@ export async function run(args: Args, io: Io): Promise<number> {
         const frozen = args.values['frozen'] === true
         if (frozen) await refreshAll(session)
         const client = readOption(args, 'client')
-        const as = client === undefined ? session : { ...session, caller: asClient(session.caller, client) }
-        const report = reportOf(as, missingPaths(session.config, io.env, process.platform), frozen)
-        writeAnswer(args, io, report, asTyped(reportText(report), args, io))
+        const clientSession =
+          client === undefined ? session : { ...session, caller: callerForClient(session.caller, client) }
+        const report = createReport(clientSession, findMissingPaths(session.config, io.env, process.platform), frozen)
+        writeAnswer(args, io, report, withTypedCommands(formatReport(report), args, io))
         return report.ok ? 0 : 1
       },
-      { early: (session) => json || io.stdout(knownText(session)) },
+      { early: (session) => json || io.stdout(formatKnown(session)) },
     )
   } catch (error) {
     if (!json || !isPegboardError(error)) throw error
@@ -40,7 +41,7 @@ export async function run(args: Args, io: Io): Promise<number> {
 }
 
 /** The report while servers are still starting. */
-function knownText({ app, caller }: Session): string {
+function formatKnown({ app, caller }: Session): string {
   const view = app.view(caller)
   const rows = view.owners
     .map(({ id }) => [id, formatCount(view.count(id), 'tool')])
@@ -55,15 +56,15 @@ async function refreshAll({ app, config }: Session): Promise<void> {
   await Promise.allSettled([...ids.map((id) => app.upstreams.refresh(id)), app.apis.refresh()])
 }
 
-type Report = ReturnType<typeof reportOf>
+type Report = ReturnType<typeof createReport>
 
-function reportOf({ app, config, caller, warnings }: Session, absences: readonly string[], frozen: boolean) {
+function createReport({ app, config, caller, warnings }: Session, missing: readonly string[], frozen: boolean) {
   const searchProblem = searchModelFault(config)
   const view = app.view(caller)
   const owners = [...app.catalog.snapshot().owners.values()]
   const failing = owners.filter((owner) => ['failing', 'degraded', 'connecting', 'configured'].includes(owner.state))
-  const late = new Map(
-    app.upstreams.status().flatMap((one) => (one.pending ? [[one.module, describeStarting(one)]] : [])),
+  const starting = new Map(
+    app.upstreams.status().flatMap((server) => (server.pending ? [[server.module, describeStarting(server)]] : [])),
   )
   const details = new Map(app.upstreams.status().map(({ module, detail }) => [module, detail]))
   const unusable = config.skipped.filter(({ self }) => !self)
@@ -73,7 +74,7 @@ function reportOf({ app, config, caller, warnings }: Session, absences: readonly
     ...(searchProblem === undefined ? [] : [searchProblem]),
     ...failing.map(
       (owner) =>
-        `${owner.id} ${owner.reason ? `is ${shownState(owner, owner.tools.length)}: ${details.get(owner.id) ?? owner.reason}` : late.has(owner.id) ? `${late.get(owner.id)}; to wait longer: --wait 120` : `is ${shownState(owner, owner.tools.length)}`}`,
+        `${owner.id} ${owner.reason ? `is ${shownState(owner, owner.tools.length)}: ${details.get(owner.id) ?? owner.reason}` : starting.has(owner.id) ? `${starting.get(owner.id)}; to wait longer: --wait 120` : `is ${shownState(owner, owner.tools.length)}`}`,
     ),
   ]
   const waiting = owners.flatMap(({ id, notice, quarantined }) => {
@@ -81,22 +82,22 @@ function reportOf({ app, config, caller, warnings }: Session, absences: readonly
     return notice === undefined ? [] : [`${id}: ${notice} (${tools.join('; ')})`]
   })
   if (frozen) errors.push(...waiting)
-  const decide = (estimator: 'measured' | 'flat') => {
+  const estimateWith = (estimator: 'measured' | 'flat') => {
     const { mode, tokens } = app.explainExposure(caller, { estimator })
     return { tokens, mode }
   }
   const { mode, why, tools, tokens, budgetTokens } = app.explainExposure(caller)
-  const seen = new Set(view.owners.map(({ id }) => id))
+  const visibleIds = new Set(view.owners.map(({ id }) => id))
   const categories = owners
-    .filter(({ id }) => seen.has(id))
+    .filter(({ id }) => visibleIds.has(id))
     .map((owner) => {
       const { id } = owner
       const state = owner.state === 'ready' ? owner.state : shownState(owner, owner.tools.length)
-      const own = view.tools.filter((entry) => entry.tool.module === id)
-      return { id, state, tools: own.length, tokens: own.reduce((sum, entry) => sum + tokensOf(entry), 0) }
+      const ownTools = view.tools.filter((entry) => entry.tool.module === id)
+      return { id, state, tools: ownTools.length, tokens: ownTools.reduce((sum, entry) => sum + tokensOf(entry), 0) }
     })
     .sort((a, b) => b.tokens - a.tokens)
-  const client = caller.client && clientReport(app, caller, mode, config.exposure.pinned)
+  const client = caller.client && createClientReport(app, caller, mode, config.exposure.pinned)
   const skipped = new Set(unusable.map(({ reason }) => ignoredServerWarning(reason)))
   return {
     ok: errors.length === 0,
@@ -108,7 +109,7 @@ function reportOf({ app, config, caller, warnings }: Session, absences: readonly
     budgetTokens,
     tokensPerTool: config.exposure.tokensPerTool,
     listedTokens: app.listedTokens(caller, mode),
-    estimators: { measured: decide('measured'), flat: decide('flat') },
+    estimators: { measured: estimateWith('measured'), flat: estimateWith('flat') },
     categories,
     ...(client ? { client } : {}),
     warnings: [
@@ -118,19 +119,19 @@ function reportOf({ app, config, caller, warnings }: Session, absences: readonly
         ...[unpinnedWarning(config)].filter((warning) => warning !== undefined),
         ...(frozen ? [] : waiting),
         ...configWarnings(app, config, caller),
-        ...absences,
+        ...missing,
       ]),
     ],
     errors,
   }
 }
 
-function reportText(report: Report): string {
+function formatReport(report: Report): string {
   const { measured, flat } = report.estimators
   const facts = formatTable([
     ['Configuration', report.config ?? 'none: bundled modules only'],
     ['Mode', `${report.mode}: ${report.why}`],
-    ...(report.client ? clientLines(report.client) : []),
+    ...(report.client ? formatClientReport(report.client) : []),
     [report.client ? 'It gets' : 'Clients get', `about ${report.listedTokens} tokens of definitions`],
     [
       'By length',

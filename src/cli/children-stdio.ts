@@ -5,9 +5,9 @@ type Stdio = string | readonly unknown[] | undefined
 function separateStdio(stdio: Stdio): Stdio {
   if (stdio === 'inherit') return ['ignore', 2, 2]
   if (!Array.isArray(stdio)) return stdio
-  return stdio.map((one: unknown, at) => {
-    const fd = one === 'inherit' ? at : isStream(one) ? one.fd : one
-    return fd === 0 ? 'ignore' : fd === 1 ? 2 : one
+  return stdio.map((entry: unknown, index) => {
+    const fd = entry === 'inherit' ? index : isStream(entry) ? entry.fd : entry
+    return fd === 0 ? 'ignore' : fd === 1 ? 2 : entry
   })
 }
 
@@ -15,22 +15,22 @@ const isStream = (value: unknown): value is { readonly fd: unknown } =>
   typeof value === 'object' && value !== null && 'fd' in value
 
 /** Options are the last argument, after a file, its arguments, or both. */
-const withoutOurs = (args: readonly unknown[]): unknown[] =>
-  args.map((one) =>
-    typeof one === 'object' && one !== null && !Array.isArray(one) && 'stdio' in one
-      ? { ...one, stdio: separateStdio(one.stdio as Stdio) }
-      : one,
+const replaceStdioOptions = (args: readonly unknown[]): unknown[] =>
+  args.map((arg) =>
+    typeof arg === 'object' && arg !== null && !Array.isArray(arg) && 'stdio' in arg
+      ? { ...arg, stdio: separateStdio(arg.stdio as Stdio) }
+      : arg,
   )
 
-let done = false
+let isInstalled = false
 
 /**
  * Keeps child processes off this process's stdin and stdout, which belong to the client: a child that would inherit
  * stdout writes to stderr. Node cannot redirect descriptor 1, so this changes how children are started.
  */
 export function keepChildrenOffStdio(): void {
-  if (done) return
-  done = true
+  if (isInstalled) return
+  isInstalled = true
   const children = process.getBuiltinModule('node:child_process')
   // `spawn`, `exec`, `execFile` and `fork` all call this.
   const { prototype } = children.ChildProcess as unknown as {
@@ -42,7 +42,7 @@ export function keepChildrenOffStdio(): void {
   }
   for (const name of ['spawnSync', 'execFileSync', 'execSync'] as const) {
     const run = children[name] as (...args: unknown[]) => unknown
-    Object.assign(children, { [name]: (...args: unknown[]) => run(...withoutOurs(args)) })
+    Object.assign(children, { [name]: (...args: unknown[]) => run(...replaceStdioOptions(args)) })
   }
   process.getBuiltinModule('node:module').syncBuiltinESMExports()
 }

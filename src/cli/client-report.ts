@@ -19,7 +19,7 @@ export interface ClientReport {
 }
 
 /** The caller that --client names: by the name it sends, or by its short name. */
-export function asClient(caller: Caller, name: string): Caller {
+export function callerForClient(caller: Caller, name: string): Caller {
   const knownClient = factsOf(name)
   return {
     ...caller,
@@ -27,7 +27,12 @@ export function asClient(caller: Caller, name: string): Caller {
   }
 }
 
-export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinned: readonly string[]): ClientReport {
+export function createClientReport(
+  app: App,
+  caller: Caller,
+  mode: ExposureMode,
+  pinned: readonly string[],
+): ClientReport {
   const view = app.view(caller)
   const name = caller.client?.name ?? ''
   const facts = factsOf(name)?.facts
@@ -35,16 +40,18 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
   const { byId } = app.catalog.snapshot()
   const { key: _key, preferredSchema, schema, maxTools, ...limits } = view.limits
   const shortened = [...view.byId].flatMap(([id, { tool }]) => {
-    const own = byId.get(id)?.name ?? tool.name
-    return own.length > limits.maxNameLength ? [{ tool: id, from: own, to: tool.name }] : []
+    const originalName = byId.get(id)?.name ?? tool.name
+    return originalName.length > limits.maxNameLength ? [{ tool: id, from: originalName, to: tool.name }] : []
   })
-  const left = pinned.filter((one) => {
-    const found = view.resolve(one)
-    return found.kind === 'found' && !listed.includes(found.tool.tool.name)
+  const unlistedPinCount = pinned.filter((name) => {
+    const resolved = view.resolve(name)
+    return resolved.kind === 'found' && !listed.includes(resolved.tool.tool.name)
   }).length
   const leavesOutOthers =
     mode === 'discovery' && app.surface.alwaysListed(caller) > 0 && !listed.includes('background_run')
-  const long = view.tools.filter(({ description }) => description.length > (facts?.maxText ?? Number.POSITIVE_INFINITY))
+  const longDescriptions = view.tools.filter(
+    ({ description }) => description.length > (facts?.maxText ?? Number.POSITIVE_INFINITY),
+  )
   return {
     name,
     title: facts?.title ?? null,
@@ -58,15 +65,15 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
     schemas: view.tools.filter((entry) => listTool(entry).inputSchema !== entry.input.json).map(({ tool }) => tool.id),
     warnings: [
       ...(facts ? [] : [`Pegboard knows no client called "${name}", so it shows what every client supports.`]),
-      ...(left > 0 && mode === 'discovery'
-        ? [`${left} of the pinned tools are not listed: this client accepts at most ${maxTools} tools.`]
+      ...(unlistedPinCount > 0 && mode === 'discovery'
+        ? [`${unlistedPinCount} of the pinned tools are not listed: this client accepts at most ${maxTools} tools.`]
         : []),
       ...(leavesOutOthers
         ? [`the tools for parallel and background work are not listed: this client accepts at most ${maxTools} tools.`]
         : []),
-      ...(long.length > 0 && !isSearched(mode)
+      ...(longDescriptions.length > 0 && !isSearched(mode)
         ? [
-            `${long.map(({ tool }) => tool.id).join(', ')}: ${facts?.title} shows the first ${facts?.maxText} characters of a description.`,
+            `${longDescriptions.map(({ tool }) => tool.id).join(', ')}: ${facts?.title} shows the first ${facts?.maxText} characters of a description.`,
           ]
         : []),
     ],
@@ -74,9 +81,9 @@ export function clientReport(app: App, caller: Caller, mode: ExposureMode, pinne
 }
 
 /** The report as lines of text; long lists are cut. */
-export function clientLines({ name, title, listed, limits, shortened, schemas }: ClientReport): string[][] {
-  const some = (all: readonly string[]): string =>
-    all.length === 0 ? 'none' : `${all.length}: ${all.slice(0, 5).join(', ')}${all.length > 5 ? ', …' : ''}`
+export function formatClientReport({ name, title, listed, limits, shortened, schemas }: ClientReport): string[][] {
+  const summarizeList = (items: readonly string[]): string =>
+    items.length === 0 ? 'none' : `${items.length}: ${items.slice(0, 5).join(', ')}${items.length > 5 ? ', …' : ''}`
   const limitTexts = Object.entries(limits).flatMap(([key, value]) =>
     value === null || (typeof value === 'object' && Object.keys(value as object).length === 0)
       ? []
@@ -85,8 +92,8 @@ export function clientLines({ name, title, listed, limits, shortened, schemas }:
   return [
     ['Client', `${name}${title === null ? '' : ` (${title})`}`],
     ['Limits', limitTexts.join(', ')],
-    ['Listed', some(listed)],
-    ['Cut names', some(shortened.map(({ from, to }) => `${from} as ${to}`))],
-    ['Schemas', `changed for ${some(schemas)}`],
+    ['Listed', summarizeList(listed)],
+    ['Cut names', summarizeList(shortened.map(({ from, to }) => `${from} as ${to}`))],
+    ['Schemas', `changed for ${summarizeList(schemas)}`],
   ]
 }

@@ -6,7 +6,7 @@ import { listUndo } from '../setup/file-edits.ts'
 import { clientFacts } from '../view/client-table.ts'
 import { type Args, readOption } from './args.ts'
 import { type Command, commands, commonOptions } from './commands.ts'
-import { configIn } from './invocation.ts'
+import { findConfigOption } from './invocation.ts'
 import { type Io, UsageError } from './io.ts'
 import { setupDir } from './machine-of.ts'
 import { openConfig, profileFor, withOfflineApp } from './open-app.ts'
@@ -58,27 +58,29 @@ complete -c pegboard -f -a '(__pegboard_words)'
 
 /** `pegboard completion bash|zsh|fish`. `completion words -- <words>` answers these scripts, `servers` and `tools` others. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [what = '', ...words] = args.positionals
-  const typed = words.at(-1) ?? ''
-  const found =
-    what === 'words'
-      ? await candidates(typed, words.slice(0, -1), io)
-      : what === 'servers' || what === 'tools'
-        ? await listNames(what, readOption(args, 'config'), io)
+  const [subject = '', ...words] = args.positionals
+  const prefix = words.at(-1) ?? ''
+  const completions =
+    subject === 'words'
+      ? await findCompletions(prefix, words.slice(0, -1), io)
+      : subject === 'servers' || subject === 'tools'
+        ? await listNames(subject, readOption(args, 'config'), io)
         : undefined
-  if (found) {
-    for (const line of found) if (line.startsWith(typed) || line.startsWith(':')) io.stdout(`${line}\n`)
+  if (completions) {
+    for (const line of completions) if (line.startsWith(prefix) || line.startsWith(':')) io.stdout(`${line}\n`)
     return 0
   }
-  if (!Object.hasOwn(SCRIPTS, what) || words.length > 0) throw new UsageError('completion takes bash, zsh or fish')
-  io.stdout(SCRIPTS[what] ?? '')
+  if (!Object.hasOwn(SCRIPTS, subject) || words.length > 0) throw new UsageError('completion takes bash, zsh or fish')
+  io.stdout(SCRIPTS[subject] ?? '')
   return 0
 }
 
 /** What the typed word can become, each with a description after a tab. @param before the words before it */
-async function candidates(typed: string, before: readonly string[], io: Io): Promise<readonly string[]> {
-  const name = before.find((word, at) => !word.startsWith('-') && !['--config', '-c'].includes(before[at - 1] ?? ''))
-  const command = commands.find((one) => one.name === name)
+async function findCompletions(prefix: string, before: readonly string[], io: Io): Promise<readonly string[]> {
+  const name = before.find(
+    (word, index) => !word.startsWith('-') && !['--config', '-c'].includes(before[index - 1] ?? ''),
+  )
+  const command = commands.find((command) => command.name === name)
   const options = Object.entries({ ...command?.options, ...commonOptions })
   const optionOf = (flag: string | undefined) =>
     options.find(([long, { short }]) => flag === `--${long}` || flag === `-${short}`)
@@ -87,27 +89,27 @@ async function candidates(typed: string, before: readonly string[], io: Io): Pro
   if (option === 'client') return Object.keys(clientFacts)
   if (value === 'CLIENT') return clients.map(({ id }) => id)
   if (value !== undefined) return ['FILE', 'PATH'].includes(value) ? [':files'] : value === 'DIR' ? [':folders'] : []
-  if (typed.startsWith('-'))
+  if (prefix.startsWith('-'))
     return [
       ...options.map(([long, { about }]) => `--${long}\t${about}`),
       ...(command ? [] : ['--version\tShow the version.']),
     ]
-  const all = commands.map((one) => `${one.name}\t${one.summary}`)
-  if (name === undefined) return [...all, 'help\tShow help.']
-  if (name === 'help') return all
+  const commandLines = commands.map((command) => `${command.name}\t${command.summary}`)
+  if (name === undefined) return [...commandLines, 'help\tShow help.']
+  if (name === 'help') return commandLines
   const operands = before.filter(
-    (word, at) => !word.startsWith('-') && optionOf(before[at - 1])?.[1].value === undefined,
+    (word, index) => !word.startsWith('-') && optionOf(before[index - 1])?.[1].value === undefined,
   )
   // After the first operand of other commands come arguments of the tool, or other words.
   if (operands.length > 1 && !/^\[server …\]$|> …$/.test(command?.operands ?? '')) return []
   if (name === 'undo') return (await listUndo(setupDir(io))).flatMap(({ id, undone }) => (undone ? [] : [id]))
   const { words, names } = operandsOf(command)
   if (names === undefined) return words
-  const found = await listNames(names, configIn(before), io)
+  const found = await listNames(names, findConfigOption(before), io)
   // Commands also accept a tool by the name of its server in the configuration.
-  return names === 'servers' || typed === ''
+  return names === 'servers' || prefix === ''
     ? found
-    : [...found, ...found.map(shortOf).filter((one) => !found.includes(one))]
+    : [...found, ...found.map(shortOf).filter((command) => !found.includes(command))]
 }
 
 /** What the first operands of a command are: fixed words, servers or tools. */
@@ -120,20 +122,20 @@ function operandsOf({ name = '', operands = '' }: Partial<Command> = {}): {
   if (/^\[server/.test(operands)) return { words: [], names: 'servers' }
   if (!/^\[[a-z]+[\]|]|^\[[a-z]+ .*\|/.test(operands) || ['[module]', '[id]'].includes(operands)) return { words: [] }
   const words = operands.slice(1, -1).split('|')
-  return { words: words.map((one) => one.trim().split(' ', 1)[0] as string) }
+  return { words: words.map((word) => word.trim().split(' ', 1)[0] as string) }
 }
 
 /** Names from the configuration and from the lists of earlier runs. No server is started. */
-async function listNames(what: 'servers' | 'tools', file: string | undefined, io: Io): Promise<readonly string[]> {
+async function listNames(subject: 'servers' | 'tools', file: string | undefined, io: Io): Promise<readonly string[]> {
   // Nobody reads warnings, and nobody can answer a question.
-  const quiet: Io = { ...io, stderr: () => undefined, terminal: { out: false, err: false } }
+  const quietIo: Io = { ...io, stderr: () => undefined, terminal: { out: false, err: false } }
   const args: Args = { values: { config: file }, positionals: [] }
-  const { config } = await openConfig(args, quiet)
+  const { config } = await openConfig(args, quietIo)
   const servers = Object.fromEntries(
-    Object.entries(config.servers).map(([id, one]) => [id, { ...one, start: 'lazy' as const }]),
+    Object.entries(config.servers).map(([id, server]) => [id, { ...server, start: 'lazy' as const }]),
   )
-  if (what === 'servers') return [...Object.keys(servers), ...Object.keys(config.openapi)]
+  if (subject === 'servers') return [...Object.keys(servers), ...Object.keys(config.openapi)]
   const caller = { ...localCaller, profile: profileFor(args, config) }
   const idsIn = (app: App) => app.view(caller).tools.map(({ tool }) => tool.id)
-  return await withOfflineApp({ ...config, servers }, quiet, idsIn, { frozen: true })
+  return await withOfflineApp({ ...config, servers }, quietIo, idsIn, { frozen: true })
 }

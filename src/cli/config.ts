@@ -13,21 +13,21 @@ const REASONS = {
 
 /** `pegboard config path`: the file that other commands use here. The reason goes to stderr, so scripts get the path. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [what = 'path'] = args.positionals
-  if (what !== 'path') throw new UsageError('config takes path')
+  const [subject = 'path'] = args.positionals
+  if (subject !== 'path') throw new UsageError('config takes path')
   const { file, from, ignored } = await findConfig(readOption(args, 'config'), io)
-  const own = userConfigFile(machineOf(io))
+  const userFile = userConfigFile(machineOf(io))
   if (args.values['json'] === true)
     writeJson(io, {
       path: file === undefined ? null : resolve(io.cwd, file),
       from: from ?? null,
       ignored: ignored ?? null,
-      own,
+      own: userFile,
     })
   else if (file !== undefined) {
     io.stdout(`${resolve(io.cwd, file)}\n`)
     if (from !== undefined) io.stderr(`pegboard: ${REASONS[from]}\n`)
-  } else io.stderr(`pegboard: no configuration file is used here; to create ${own}, run pegboard init\n`)
+  } else io.stderr(`pegboard: no configuration file is used here; to create ${userFile}, run pegboard init\n`)
   if (ignored !== undefined && args.values['json'] !== true)
     io.stderr(`pegboard: ${ignored} is ignored, because you have not confirmed it\n`)
   return file === undefined ? 1 : 0

@@ -33,15 +33,15 @@ export const nameOfCorpus = (tools: string, cwd: string): string => {
  * `queries.jsonl`.
  * @throws PegboardError E_NOT_FOUND if there is none
  */
-export async function corporaIn(dir: string, cwd: string): Promise<CorpusFiles[]> {
-  const folders = (await isFile(resolve(cwd, dir, TOOLS))) ? [dir] : await foldersIn(dir, cwd)
-  const found: CorpusFiles[] = []
+export async function findCorpora(dir: string, cwd: string): Promise<CorpusFiles[]> {
+  const folders = (await isFile(resolve(cwd, dir, TOOLS))) ? [dir] : await listFolders(dir, cwd)
+  const corpora: CorpusFiles[] = []
   for (const folder of folders) {
     const [tools, queries] = [join(folder, TOOLS), join(folder, QUERIES)]
     if ((await isFile(resolve(cwd, tools))) && (await isFile(resolve(cwd, queries))))
-      found.push({ name: nameOfCorpus(tools, cwd), tools, queries })
+      corpora.push({ name: nameOfCorpus(tools, cwd), tools, queries })
   }
-  if (found.length > 0) return found
+  if (corpora.length > 0) return corpora
   throw new PegboardError('E_NOT_FOUND', `${dir} has no corpus.`, {
     hint: `A corpus is a folder with ${TOOLS} and ${QUERIES}.`,
   })
@@ -51,13 +51,13 @@ export async function corporaIn(dir: string, cwd: string): Promise<CorpusFiles[]
 export async function readCorpus({ name, tools, queries }: CorpusFiles, cwd: string): Promise<Corpus> {
   const warnings: string[] = []
   const byId = new Map<string, EvalTool>()
-  for (const { row, line } of await readLines(tools, cwd, asTool)) {
+  for (const { row, line } of await readLines(tools, cwd, parseTool)) {
     if (byId.has(row.id)) warnings.push(`${tools}:${line}: duplicate id "${row.id}"; the line is ignored.`)
     else byId.set(row.id, row)
   }
-  if (byId.size === 0) throw emptyFile(tools, 'tools')
-  const lines = await readLines(queries, cwd, asQuery)
-  if (lines.length === 0) throw emptyFile(queries, 'queries')
+  if (byId.size === 0) throw createEmptyFileError(tools, 'tools')
+  const lines = await readLines(queries, cwd, parseQuery)
+  if (lines.length === 0) throw createEmptyFileError(queries, 'queries')
   for (const { row, line } of lines) {
     const unknown = row.relevant.find((id) => !byId.has(id))
     if (unknown !== undefined) warnings.push(`${queries}:${line}: no tool is called "${unknown}"; it counts as missed.`)
@@ -69,10 +69,10 @@ export async function readCorpus({ name, tools, queries }: CorpusFiles, cwd: str
  * The file itself, or the `tools.jsonl` of a folder and its subfolders.
  * @throws PegboardError E_NOT_FOUND if there is none
  */
-export async function toolFilesIn(path: string, cwd: string): Promise<string[]> {
+export async function findToolFiles(path: string, cwd: string): Promise<string[]> {
   if (await isFile(resolve(cwd, path))) return [path]
   const files: string[] = []
-  for (const folder of [path, ...(await foldersIn(path, cwd))])
+  for (const folder of [path, ...(await listFolders(path, cwd))])
     if (await isFile(resolve(cwd, folder, TOOLS))) files.push(join(folder, TOOLS))
   if (files.length > 0) return files
   throw new PegboardError('E_NOT_FOUND', `${path} has no ${TOOLS}.`, { hint: 'Name a file or such a folder.' })
@@ -82,8 +82,8 @@ export async function toolFilesIn(path: string, cwd: string): Promise<string[]> 
 export async function readTools(files: readonly string[], cwd: string): Promise<EvalTool[]> {
   const tools: EvalTool[] = []
   for (const file of files) {
-    const lines = await readLines(file, cwd, asTool)
-    if (lines.length === 0) throw emptyFile(file, 'tools')
+    const lines = await readLines(file, cwd, parseTool)
+    if (lines.length === 0) throw createEmptyFileError(file, 'tools')
     for (const { row } of lines) tools.push(row)
   }
   return tools
@@ -93,7 +93,7 @@ async function isFile(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined))?.isFile() ?? false
 }
 
-async function foldersIn(dir: string, cwd: string): Promise<string[]> {
+async function listFolders(dir: string, cwd: string): Promise<string[]> {
   try {
     const entries = await readdir(resolve(cwd, dir), { withFileTypes: true })
     return entries
@@ -101,20 +101,20 @@ async function foldersIn(dir: string, cwd: string): Promise<string[]> {
       .map(({ name }) => join(dir, name))
       .sort()
   } catch (error) {
-    throw unreadable(dir, error)
+    throw createReadError(dir, error)
   }
 }
 
 async function readLines<T>(
   file: string,
   cwd: string,
-  accept: (value: unknown) => T | string,
+  parseRow: (value: unknown) => T | string,
 ): Promise<{ readonly row: T; readonly line: number }[]> {
   let content: string
   try {
     content = await readFile(resolve(cwd, file), 'utf8')
   } catch (error) {
-    throw unreadable(file, error)
+    throw createReadError(file, error)
   }
   const rows: { row: T; line: number }[] = []
   const lines = content.replace(/^\ufeff/, '').split('\n')
@@ -122,7 +122,7 @@ async function readLines<T>(
     if (line.trim() === '') continue
     let row: T | string
     try {
-      row = accept(JSON.parse(line))
+      row = parseRow(JSON.parse(line))
     } catch (error) {
       row = `it is not JSON (${messageOf(error)})`
     }
@@ -135,16 +135,16 @@ async function readLines<T>(
   return rows
 }
 
-const emptyFile = (file: string, what: string): PegboardError =>
-  new PegboardError('E_VALIDATION', `${file} has no ${what}.`, { hint: 'Each line is one JSON object.' })
+const createEmptyFileError = (file: string, contents: string): PegboardError =>
+  new PegboardError('E_VALIDATION', `${file} has no ${contents}.`, { hint: 'Each line is one JSON object.' })
 
-const unreadable = (path: string, error: unknown): PegboardError =>
+const createReadError = (path: string, error: unknown): PegboardError =>
   new PegboardError('E_NOT_FOUND', `${path} cannot be read: ${messageOf(error)}.`, {
     hint: 'Check the path.',
     cause: error,
   })
 
-function asTool(value: unknown): EvalTool | string {
+function parseTool(value: unknown): EvalTool | string {
   if (!isRecord(value)) return 'it is not an object'
   const { id, name, server = '', description, serverDescription, inputSchema } = value
   if (typeof id !== 'string' || typeof name !== 'string' || typeof server !== 'string')
@@ -159,7 +159,7 @@ function asTool(value: unknown): EvalTool | string {
   }
 }
 
-function asQuery(value: unknown): EvalQuery | string {
+function parseQuery(value: unknown): EvalQuery | string {
   if (!isRecord(value)) return 'it is not an object'
   const { query, relevant, lang } = value
   if (typeof query !== 'string' || !Array.isArray(relevant))

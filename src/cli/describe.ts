@@ -1,15 +1,15 @@
 import { isRecord } from '../core/is-record.ts'
 
 /** The type of a JSON Schema as text: `string`, `"a" | "b"`, `(string | number)[]`, `object`. */
-export function typeOf(schema: unknown): string {
+export function describeType(schema: unknown): string {
   if (!isRecord(schema)) return 'any'
   if (Array.isArray(schema['enum'])) return schema['enum'].map((value) => JSON.stringify(value)).join(' | ')
   if (schema['const'] !== undefined) return JSON.stringify(schema['const'])
   const variants = schema['anyOf'] ?? schema['oneOf']
-  if (Array.isArray(variants)) return [...new Set(variants.map(typeOf))].join(' | ')
+  if (Array.isArray(variants)) return [...new Set(variants.map(describeType))].join(' | ')
   const { type } = schema
   if (type === 'array') {
-    const item = typeOf(schema['items'])
+    const item = describeType(schema['items'])
     return item.includes(' | ') ? `(${item})[]` : `${item}[]`
   }
   if (Array.isArray(type)) return type.join(' | ')
@@ -17,6 +17,6 @@ export function typeOf(schema: unknown): string {
 }
 
 /** The default as JSON; undefined without one. */
-export function defaultOf(schema: unknown): string | undefined {
+export function describeDefault(schema: unknown): string | undefined {
   return isRecord(schema) && schema['default'] !== undefined ? JSON.stringify(schema['default']) : undefined
 }

@@ -18,11 +18,11 @@ import {
 } from '../doctor/findings.ts'
 import { clientFacts } from '../view/client-table.ts'
 import { type Args, readInteger } from './args.ts'
-import { asClient, clientReport } from './client-report.ts'
+import { callerForClient, createClientReport } from './client-report.ts'
 import { configWarnings } from './config-warnings.ts'
-import { asTyped } from './invocation.ts'
+import { withTypedCommands } from './invocation.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
-import { missingPaths } from './missing-paths.ts'
+import { findMissingPaths } from './missing-paths.ts'
 import { offline, openApp, openConfig, openLog } from './open-app.ts'
 
 /** `pegboard doctor [server …]`. Exit code 0: good; 10: retry later; 11: a person must act; 12: wrong set-up. */
@@ -32,7 +32,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const findings: Finding[] = []
   const passed: PassedCheck[] = []
   const print = (text: string): void => {
-    if (!json) io.stdout(asTyped(text, args, io))
+    if (!json) io.stdout(withTypedCommands(text, args, io))
   }
   await diagnose({
     load: async () => {
@@ -51,9 +51,9 @@ export async function run(args: Args, io: Io): Promise<number> {
     // It reports the programs and folders of servers when it starts them.
     configWarnings: (app, config) => [
       ...configWarnings(app, config, localCaller),
-      ...missingPaths({ ...config, servers: {} }, io.env, process.platform),
+      ...findMissingPaths({ ...config, servers: {} }, io.env, process.platform),
     ],
-    clientLimits,
+    clientLimits: findClientLimits,
     only: args.positionals,
     env: io.env,
     nodeVersion: process.version,
@@ -62,11 +62,11 @@ export async function run(args: Args, io: Io): Promise<number> {
     report: {
       found(finding) {
         findings.push(finding)
-        print(textOf(finding))
+        print(formatFinding(finding))
       },
-      passed(one) {
-        passed.push(one)
-        print(`ok      ${one.about}: ${one.message}\n`)
+      passed(finding) {
+        passed.push(finding)
+        print(`ok      ${finding.about}: ${finding.message}\n`)
       },
     },
   })
@@ -75,17 +75,17 @@ export async function run(args: Args, io: Io): Promise<number> {
     writeJson(io, {
       ok: exit === 0,
       exit,
-      findings: findings.map((one) => ({
-        code: one.code,
-        level: LEVELS[exitOf(one)],
-        about: one.about,
-        message: one.message,
-        fix: fixOf(one),
-        page: pageOf(one),
+      findings: findings.map((finding) => ({
+        code: finding.code,
+        level: LEVELS[exitOf(finding)],
+        about: finding.about,
+        message: finding.message,
+        fix: fixOf(finding),
+        page: pageOf(finding),
       })),
       passed,
     })
-  else print(`\n${summaryOf(findings, exit)}\n`)
+  else print(`\n${formatSummary(findings, exit)}\n`)
   return exit
 }
 
@@ -97,31 +97,31 @@ function assertServers(names: readonly string[], config: Config): void {
 
 const LEVELS: Readonly<Record<FindingExit, string>> = { 0: 'note', 10: 'retry', 11: 'person', 12: 'wrong' }
 
-const textOf = (finding: Finding): string =>
+const formatFinding = (finding: Finding): string =>
   [
     `${LEVELS[exitOf(finding)].padEnd(6)}  ${finding.about}: ${finding.message}\n`,
     `        fix: ${fixOf(finding)}\n`,
     `        ${finding.code}: ${pageOf(finding)}\n`,
   ].join('')
 
-function summaryOf(findings: readonly Finding[], exit: FindingExit): string {
-  const problems = findings.filter((one) => exitOf(one) > 0)
+function formatSummary(findings: readonly Finding[], exit: FindingExit): string {
+  const problems = findings.filter((finding) => exitOf(finding) > 0)
   const notes = findings.length - problems.length
-  const more = notes === 0 ? '' : `, ${formatCount(notes, 'note')}`
-  if (exit === 0) return `Everything works${more}.`
+  const noteCount = notes === 0 ? '' : `, ${formatCount(notes, 'note')}`
+  if (exit === 0) return `Everything works${noteCount}.`
   const next = { 10: 'Try again later', 11: 'A person must act', 12: 'The set-up is wrong' }[exit]
-  return `${next}: ${formatCount(problems.length, 'problem')}${more}.`
+  return `${next}: ${formatCount(problems.length, 'problem')}${noteCount}.`
 }
 
 /** What known and configured clients do not show, as sentences. */
-function clientLimits(app: App, config: Config): readonly string[] {
+function findClientLimits(app: App, config: Config): readonly string[] {
   const names = [...new Set([...Object.keys(clientFacts), ...Object.keys(config.clients)])].filter(
     (name) => !name.includes('*'),
   )
   const all = names.flatMap((name) => {
-    const caller = asClient(localCaller, name)
+    const caller = callerForClient(localCaller, name)
     const { mode } = app.explainExposure(caller)
-    return clientReport(app, caller, mode, config.exposure.pinned)
+    return createClientReport(app, caller, mode, config.exposure.pinned)
       .warnings.filter((warning) => !warning.startsWith('Pegboard knows no client'))
       .map((warning) => ({ name, warning }))
   })

@@ -34,7 +34,7 @@ export async function run(args: Args, io: Io, command: string): Promise<number> 
     )
   const modules = moduleNames(config)
   const entries = names.map((name) => entryNamed(rootOf(text ?? ''), modules, name))
-  const tools = await toolsNamed(entries, config, io)
+  const tools = await findTools(entries, config, io)
   const target = { file: config.file, stateDir: setupDir(io), modules, clock: systemClock }
   const result =
     verb === 'remove' ? await removeEntries(names, target) : await switchEntries(names, verb === 'enable', target)
@@ -45,7 +45,7 @@ export async function run(args: Args, io: Io, command: string): Promise<number> 
     })
     return 0
   }
-  for (const entry of result.entries) io.stdout(lineFor(verb, entry, tools))
+  for (const entry of result.entries) io.stdout(formatEntry(verb, entry, tools))
   if (result.undo !== undefined)
     io.stderr(`A running Pegboard applies it within a second. To undo: pegboard undo ${result.undo}\n`)
   return 0
@@ -53,13 +53,13 @@ export async function run(args: Args, io: Io, command: string): Promise<number> 
 
 type ToolsByName = ReadonlyMap<string, readonly string[]>
 
-const SHOWN = 10
+const MAX_SHOWN = 10
 
 /**
  * The known tools that each name or pattern of a tool matches. Starts no server.
  * @throws PegboardError E_NOT_FOUND if none matches and the tools of that server are known: probably a typo
  */
-async function toolsNamed(entries: readonly NamedEntry[], config: Config, io: Io): Promise<ToolsByName> {
+async function findTools(entries: readonly NamedEntry[], config: Config, io: Io): Promise<ToolsByName> {
   const toolEntries = entries.filter((entry) => entry.kind === 'tool')
   if (toolEntries.length === 0) return new Map()
   return await withOfflineApp(config, io, (app) => {
@@ -71,12 +71,12 @@ async function toolsNamed(entries: readonly NamedEntry[], config: Config, io: Io
     return new Map(
       toolEntries.map(({ name, entry, action }) => {
         const matches = compilePatterns([name.toLowerCase()])
-        const found = ids.filter((id) => matches(id.toLowerCase()))
+        const matching = ids.filter((id) => matches(id.toLowerCase()))
         const listed = entry === undefined ? ids : ids.filter((id) => id.startsWith(`${entry.owner}.`))
         // What is removed is not listed any more, and an owner without tools was never read.
         const isKnown = listed.length > 0 && !isDenied(config, entry?.name, action)
-        if (found.length === 0 && isKnown) throw noTool(name, listed)
-        return [name, found] as const
+        if (matching.length === 0 && isKnown) throw createNoToolError(name, listed)
+        return [name, matching] as const
       }),
     )
   })
@@ -87,23 +87,23 @@ const isDenied = ({ servers, openapi, modules }: Config, owner = '', action: str
     (list) => list?.includes(action) === true,
   )
 
-function noTool(name: string, listed: readonly string[]): PegboardError {
+function createNoToolError(name: string, listed: readonly string[]): PegboardError {
   const [near] = findNearest(name, listed)
   return new PegboardError('E_NOT_FOUND', `No tool matches ${JSON.stringify(name.slice(0, 120))}.`, {
-    hint: near === undefined ? `There is ${listed.slice(0, SHOWN).join(', ')}.` : `Did you mean "${near}"?`,
+    hint: near === undefined ? `There is ${listed.slice(0, MAX_SHOWN).join(', ')}.` : `Did you mean "${near}"?`,
   })
 }
 
 const toolsOf = ({ kind, name }: EditedEntry, tools: ToolsByName): { readonly tools?: readonly string[] } =>
   kind === 'tool' ? { tools: tools.get(name) ?? [] } : {}
 
-function lineFor(verb: Verb, { kind, name, changed }: EditedEntry, tools: ToolsByName): string {
+function formatEntry(verb: Verb, { kind, name, changed }: EditedEntry, tools: ToolsByName): string {
   if (!changed) return `${name} ${ALREADY[verb]}.\n`
   if (kind !== 'tool') return `${DONE[verb]} ${kind === 'api' ? 'API' : kind} ${quoteWord(name)}.\n`
-  const found = tools.get(name) ?? []
-  const more = found.length > SHOWN ? `, and ${found.length - SHOWN} more` : ''
-  const which = name.includes('*')
-    ? ` (${found.length === 0 ? 'no known tool matches' : `${formatCount(found.length, 'tool')}: ${found.slice(0, SHOWN).join(', ')}${more}`})`
+  const matching = tools.get(name) ?? []
+  const more = matching.length > MAX_SHOWN ? `, and ${matching.length - MAX_SHOWN} more` : ''
+  const matchNote = name.includes('*')
+    ? ` (${matching.length === 0 ? 'no known tool matches' : `${formatCount(matching.length, 'tool')}: ${matching.slice(0, MAX_SHOWN).join(', ')}${more}`})`
     : ''
-  return `${DONE[verb]} tool ${name}${which}.\n`
+  return `${DONE[verb]} tool ${name}${matchNote}.\n`
 }

@@ -5,19 +5,19 @@ import { includedEncoderFiles } from '../app/package-info.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { distractorsFor, type EvalReport, type EvalScores, evaluate, macroAverage } from '../search/evaluate.ts'
 import { type SearchSettings, searchOptions } from '../search/search-options.ts'
-import { type Args, oneOf, readInteger, readList, readOption, writeAnswer } from './args.ts'
+import { type Args, readChoice, readInteger, readList, readOption, writeAnswer } from './args.ts'
 import {
   type Corpus,
   type CorpusFiles,
-  corporaIn,
+  findCorpora,
+  findToolFiles,
   nameOfCorpus,
   readCorpus,
   readTools,
-  toolFilesIn,
 } from './corpora.ts'
 import { ERASE, formatTable, type Io, UsageError, writeWarning } from './io.ts'
-import { modelProgress } from './progress.ts'
-import { LANES, rounded } from './search.ts'
+import { createModelProgress } from './progress.ts'
+import { LANES, round } from './search.ts'
 
 type Ranker = (typeof LANES)[number]
 const WARNINGS_SHOWN = 5
@@ -30,33 +30,33 @@ interface EvalResult {
 
 /** `pegboard eval`: runs the product's search on labelled queries, optionally with more tools to search among. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const ranker = oneOf(args, 'ranker', LANES, 'hybrid')
-  const product = await readProduct(args, io)
-  const files = await filesOf(args, io.cwd)
+  const ranker = readChoice(args, 'ranker', LANES, 'hybrid')
+  const evalSettings = await readEvalSettings(args, io)
+  const files = await listCorpora(args, io.cwd)
   const pool = readOption(args, 'pool')
   if (pool === undefined && readOption(args, 'pool-size') !== undefined)
     throw new UsageError('--pool-size needs --pool')
   const poolSize = readInteger(args, 'pool-size', 1, 1_000_000, 1_000_000)
-  const poolFiles = pool === undefined ? [] : await toolFilesIn(pool, io.cwd)
+  const poolFiles = pool === undefined ? [] : await findToolFiles(pool, io.cwd)
   const perQuery = readOption(args, 'per-query')
   if (perQuery !== undefined) {
-    const config = product.config === undefined ? [] : [product.config]
+    const config = evalSettings.config === undefined ? [] : [evalSettings.config]
     const inputs = [...files.flatMap(({ tools, queries }) => [tools, queries]), ...poolFiles, ...config]
-    const input = await sameFile(perQuery, inputs, io.cwd)
+    const input = await findSameFile(perQuery, inputs, io.cwd)
     if (input !== undefined) throw new UsageError(`--per-query ${perQuery} would overwrite ${input}, which eval reads`)
   }
   const candidates = await readTools(poolFiles, io.cwd)
   const corpora: Corpus[] = []
-  for (const each of files) corpora.push(await readCorpus(each, io.cwd))
-  warn(corpora, io)
-  if (perQuery !== undefined) await write(perQuery, '', io.cwd)
-  const measured: EvalResult[] = []
+  for (const corpusFiles of files) corpora.push(await readCorpus(corpusFiles, io.cwd))
+  writeWarnings(corpora, io)
+  if (perQuery !== undefined) await writeOutput(perQuery, '', io.cwd)
+  const results: EvalResult[] = []
   for (const { name, tools, queries } of corpora) {
     const distractors = distractorsFor(tools, queries, candidates, poolSize)
-    const onProgress = progressOf(name, io)
-    const models = modelProgress(io)
+    const onProgress = createProgress(name, io)
+    const models = createModelProgress(io)
     const { search, close } = createMeasuredSearch({
-      ...product,
+      ...evalSettings,
       ranker,
       onProgress: models.show,
       onIndexed: models.done,
@@ -64,7 +64,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     })
     try {
       const report = await evaluate([...tools, ...distractors], queries, search, { onProgress, signal: io.stop })
-      measured.push({ name, distractors: distractors.length, report })
+      results.push({ name, distractors: distractors.length, report })
     } catch (error) {
       if (!io.stop.aborted) throw error
       throw new PegboardError('E_CANCELLED', 'Interrupted before the first measurement was complete.', { cause: error })
@@ -73,8 +73,8 @@ export async function run(args: Args, io: Io): Promise<number> {
       await close()
     }
   }
-  if (perQuery !== undefined) await write(perQuery, perQueryLines(measured), io.cwd)
-  writeAnswer(args, io, figuresOf(ranker, measured), report(measured))
+  if (perQuery !== undefined) await writeOutput(perQuery, perQueryLines(results), io.cwd)
+  writeAnswer(args, io, figuresOf(ranker, results), formatReport(results))
   return 0
 }
 
@@ -86,36 +86,40 @@ interface EvalSettings {
 }
 
 /** Search settings: --embedder, then those of the configuration. */
-async function readProduct(args: Args, io: Io): Promise<EvalSettings> {
+async function readEvalSettings(args: Args, io: Io): Promise<EvalSettings> {
   const { loadConfig } = await import('../config/load-config.ts')
   const { config } = await loadConfig({ env: io.env, cwd: io.cwd }, readOption(args, 'config'))
   const embedder = readOption(args, 'embedder') ?? config.search.embedder
-  const read = searchOptions.unwrap().shape.embedder.safeParse(embedder)
-  if (!read.success) throw new UsageError(`--embedder ${read.error.issues[0]?.message}`)
+  const parsed = searchOptions.unwrap().shape.embedder.safeParse(embedder)
+  if (!parsed.success) throw new UsageError(`--embedder ${parsed.error.issues[0]?.message}`)
   const baseDir = config.file === undefined ? io.cwd : dirname(config.file)
   const places = { cacheDir: config.dirs.cache, baseDir, encoder: includedEncoderFiles() }
   return { config: config.file, settings: { ...config.search, embedder }, places }
 }
 
 /** Pairs tools and queries in the order given. */
-async function filesOf(args: Args, cwd: string): Promise<CorpusFiles[]> {
+async function listCorpora(args: Args, cwd: string): Promise<CorpusFiles[]> {
   const [tools = [], queries = [], dirs = []] = ['tools', 'queries', 'dir'].map((name) => readList(args, name))
   if (tools.length !== queries.length)
     throw new UsageError(`eval needs a --queries FILE for each --tools FILE, not ${queries.length} for ${tools.length}`)
   if (tools.length + dirs.length === 0) throw new UsageError('eval needs --tools FILE and --queries FILE, or --dir DIR')
-  const files = tools.map((path, at) => ({ name: nameOfCorpus(path, cwd), tools: path, queries: queries[at] ?? '' }))
-  for (const dir of dirs) files.push(...(await corporaIn(dir, cwd)))
+  const files = tools.map((path, index) => ({
+    name: nameOfCorpus(path, cwd),
+    tools: path,
+    queries: queries[index] ?? '',
+  }))
+  for (const dir of dirs) files.push(...(await findCorpora(dir, cwd)))
   return files
 }
 
-function warn(corpora: readonly Corpus[], io: Io): void {
+function writeWarnings(corpora: readonly Corpus[], io: Io): void {
   const warnings = corpora.flatMap((corpus) => corpus.warnings)
   for (const warning of warnings.slice(0, WARNINGS_SHOWN)) writeWarning(io, warning)
   if (warnings.length > WARNINGS_SHOWN) writeWarning(io, `${warnings.length - WARNINGS_SHOWN} more like these.`)
 }
 
 /** Shows progress in one line; without figures it clears the line. Silent without a terminal. */
-function progressOf(name: string, io: Io): (done?: number, all?: number) => void {
+function createProgress(name: string, io: Io): (done?: number, all?: number) => void {
   let shown = false
   return (done, all) => {
     if (done !== undefined && process.stderr.isTTY) io.stderr(`${ERASE}${name}: ${done} of ${all} queries`)
@@ -124,25 +128,27 @@ function progressOf(name: string, io: Io): (done?: number, all?: number) => void
   }
 }
 
-const perQueryLines = (measured: readonly EvalResult[]): string =>
-  measured
-    .flatMap(({ name, report: of }) => of.rows.map((row) => `${JSON.stringify({ set: name, ...row })}\n`))
+const perQueryLines = (results: readonly EvalResult[]): string =>
+  results
+    .flatMap(({ name, report: evalReport }) =>
+      evalReport.rows.map((row) => `${JSON.stringify({ set: name, ...row })}\n`),
+    )
     .join('')
 
 /** The first of `others` that is the same file, through links or other spellings. */
-async function sameFile(file: string, others: readonly string[], cwd: string): Promise<string | undefined> {
-  const identity = (path: string) => stat(resolve(cwd, path), { bigint: true }).catch(() => undefined)
-  const own = await identity(file)
-  if (!own) return undefined
+async function findSameFile(file: string, others: readonly string[], cwd: string): Promise<string | undefined> {
+  const statOf = (path: string) => stat(resolve(cwd, path), { bigint: true }).catch(() => undefined)
+  const fileStat = await statOf(file)
+  if (!fileStat) return undefined
   for (const other of others) {
-    const found = await identity(other)
-    if (found && found.dev === own.dev && found.ino === own.ino) return other
+    const otherStat = await statOf(other)
+    if (otherStat && otherStat.dev === fileStat.dev && otherStat.ino === fileStat.ino) return other
   }
   return undefined
 }
 
 /** @throws PegboardError E_NOT_FOUND; also called before the work, so that it fails early */
-async function write(file: string, content: string, cwd: string): Promise<void> {
+async function writeOutput(file: string, content: string, cwd: string): Promise<void> {
   try {
     await writeFile(resolve(cwd, file), content)
   } catch (error) {
@@ -154,61 +160,61 @@ async function write(file: string, content: string, cwd: string): Promise<void> 
 }
 
 const percent = (share: number): string => (100 * share).toFixed(1)
-const HEAD = ['queries', 'recall@1', 'recall@3', 'recall@5', 'recall@10', 'nDCG@10', 'MRR', 'refused'] as const
+const SCORE_COLUMNS = ['queries', 'recall@1', 'recall@3', 'recall@5', 'recall@10', 'nDCG@10', 'MRR', 'refused'] as const
 
 /** In the order of `HEAD`. */
-const cells = ({ queries, recall, ndcg10, mrr, refused }: EvalScores): string[] => [
+const formatScores = ({ queries, recall, ndcg10, mrr, refused }: EvalScores): string[] => [
   String(queries),
   ...[recall[1], recall[3], recall[5], recall[10], ndcg10, mrr, refused].map(percent),
 ]
 
-function report(measured: readonly EvalResult[]): string {
-  const rows = measured.map(({ name, report: of }) => [
+function formatReport(results: readonly EvalResult[]): string {
+  const rows = results.map(({ name, report: evalReport }) => [
     name,
-    String(of.tools),
-    ...cells(of),
-    of.noMatch.queries > 0 ? percent(of.noMatch.answered) : '–',
-    of.latencyMs.p50.toFixed(3),
-    of.latencyMs.p95.toFixed(3),
+    String(evalReport.tools),
+    ...formatScores(evalReport),
+    evalReport.noMatch.queries > 0 ? percent(evalReport.noMatch.answered) : '–',
+    evalReport.latencyMs.p50.toFixed(3),
+    evalReport.latencyMs.p95.toFixed(3),
   ])
-  if (measured.length > 1) rows.push(['average', '', ...cells(macroAverage(measured.map(({ report: of }) => of)))])
-  const sets = formatTable([['set', 'tools', ...HEAD, 'no-match answered', 'p50 ms', 'p95 ms'], ...rows])
-  const languages = measured.flatMap(({ name, report: of }) =>
-    [...of.languages].map(([lang, scores]) => [name, lang, ...cells(scores)]),
+  if (results.length > 1)
+    rows.push(['average', '', ...formatScores(macroAverage(results.map(({ report: evalReport }) => evalReport)))])
+  const sets = formatTable([['set', 'tools', ...SCORE_COLUMNS, 'no-match answered', 'p50 ms', 'p95 ms'], ...rows])
+  const languages = results.flatMap(({ name, report: evalReport }) =>
+    [...evalReport.languages].map(([lang, scores]) => [name, lang, ...formatScores(scores)]),
   )
-  const explained =
-    'Shares in %; refused: labelled queries without any answer; no-match answered: the opposite mistake.\n'
-  return `${sets}${languages.length > 0 ? `\n${formatTable([['set', 'language', ...HEAD], ...languages])}` : ''}\n${explained}`
+  const legend = 'Shares in %; refused: labelled queries without any answer; no-match answered: the opposite mistake.\n'
+  return `${sets}${languages.length > 0 ? `\n${formatTable([['set', 'language', ...SCORE_COLUMNS], ...languages])}` : ''}\n${legend}`
 }
 
-function figuresOf(ranker: Ranker, measured: readonly EvalResult[]) {
+function figuresOf(ranker: Ranker, results: readonly EvalResult[]) {
   return {
     ranker,
-    sets: measured.map(({ name, distractors, report: of }) => ({
+    sets: results.map(({ name, distractors, report: evalReport }) => ({
       set: name,
-      tools: of.tools,
+      tools: evalReport.tools,
       distractors,
-      ...scoreFigures(of),
-      no_match: { queries: of.noMatch.queries, answered: rounded(of.noMatch.answered) },
-      latency_p50_ms: ms(of.latencyMs.p50),
-      latency_p95_ms: ms(of.latencyMs.p95),
-      ...(of.languages.size > 0 && {
-        languages: Object.fromEntries([...of.languages].map(([lang, scores]) => [lang, scoreFigures(scores)])),
+      ...scoreFigures(evalReport),
+      no_match: { queries: evalReport.noMatch.queries, answered: round(evalReport.noMatch.answered) },
+      latency_p50_ms: roundMs(evalReport.latencyMs.p50),
+      latency_p95_ms: roundMs(evalReport.latencyMs.p95),
+      ...(evalReport.languages.size > 0 && {
+        languages: Object.fromEntries([...evalReport.languages].map(([lang, scores]) => [lang, scoreFigures(scores)])),
       }),
     })),
-    average: scoreFigures(macroAverage(measured.map(({ report: of }) => of))),
+    average: scoreFigures(macroAverage(results.map(({ report: evalReport }) => evalReport))),
   }
 }
 
-const ms = (value: number): number => Math.round(value * 1e3) / 1e3
+const roundMs = (value: number): number => Math.round(value * 1e3) / 1e3
 
 const scoreFigures = ({ queries, recall, ndcg10, mrr, refused }: EvalScores) => ({
   queries,
-  'recall@1': rounded(recall[1]),
-  'recall@3': rounded(recall[3]),
-  'recall@5': rounded(recall[5]),
-  'recall@10': rounded(recall[10]),
-  'nDCG@10': rounded(ndcg10),
-  MRR: rounded(mrr),
-  refused: rounded(refused),
+  'recall@1': round(recall[1]),
+  'recall@3': round(recall[3]),
+  'recall@5': round(recall[5]),
+  'recall@10': round(recall[10]),
+  'nDCG@10': round(ndcg10),
+  MRR: round(mrr),
+  refused: round(refused),
 })

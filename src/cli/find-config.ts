@@ -21,27 +21,27 @@ export interface FoundConfig {
  * Finds the configuration: --config, PEGBOARD_CONFIG, the nearest `mcp.config.json` upwards that the user confirmed, or
  * the one in the user's configuration folder. Confirmation prevents that a cloned repository decides what runs.
  */
-export async function findConfig(named: string | undefined, io: Io): Promise<FoundConfig> {
-  const given = named ?? (io.env['PEGBOARD_CONFIG'] || undefined)
-  if (given !== undefined) return { file: given, from: named === undefined ? 'variable' : 'option' }
+export async function findConfig(option: string | undefined, io: Io): Promise<FoundConfig> {
+  const namedFile = option ?? (io.env['PEGBOARD_CONFIG'] || undefined)
+  if (namedFile !== undefined) return { file: namedFile, from: option === undefined ? 'variable' : 'option' }
   const machine: Machine = { env: io.env, cwd: io.cwd }
   const project = nearestConfig(machine)
-  const own = userConfigFile(machine)
-  if (project !== undefined && project !== own && (await isConfirmed(project, machine, io)))
+  const userFile = userConfigFile(machine)
+  if (project !== undefined && project !== userFile && (await isConfirmed(project, machine, io)))
     return { file: project, from: 'project' }
   return {
-    ...(existsSync(own) ? { file: own, from: 'user' as const } : {}),
-    ...(project === undefined || project === own ? {} : { ignored: relative(io.cwd, project) }),
+    ...(existsSync(userFile) ? { file: userFile, from: 'user' as const } : {}),
+    ...(project === undefined || project === userFile ? {} : { ignored: relative(io.cwd, project) }),
   }
 }
 
 /** In the working directory or above, up to the home folder. */
 function nearestConfig(machine: Machine): string | undefined {
   const home = resolve(settingsFolders(machine).home)
-  for (let at = resolve(machine.cwd); ; at = dirname(at)) {
-    const file = join(at, NAME)
+  for (let folder = resolve(machine.cwd); ; folder = dirname(folder)) {
+    const file = join(folder, NAME)
     if (existsSync(file)) return file
-    if (at === home || at === dirname(at)) return undefined
+    if (folder === home || folder === dirname(folder)) return undefined
   }
 }
 
@@ -49,22 +49,22 @@ function nearestConfig(machine: Machine): string | undefined {
 export const userConfigFile = (machine: Machine): string => join(settingsFolders(machine).settings, 'pegboard', NAME)
 
 async function isConfirmed(file: string, machine: Machine, io: Io): Promise<boolean> {
-  const own = process.getuid?.()
-  if (own !== undefined && (statSync(file).uid !== own || replacedByOthers(file) !== undefined)) return false
-  const record = join(defaultDirs(machine, machine.cwd).state, 'confirmed-configs.json')
-  const confirmedFiles = readConfirmed(record)
+  const uid = process.getuid?.()
+  if (uid !== undefined && (statSync(file).uid !== uid || replacedByOthers(file) !== undefined)) return false
+  const recordFile = join(defaultDirs(machine, machine.cwd).state, 'confirmed-configs.json')
+  const confirmedFiles = readConfirmed(recordFile)
   if (confirmedFiles.includes(file)) return true
   if (!(await askYes(`Use ${file}? It decides which programs run here as you.`, io))) return false
-  mkdirSync(dirname(record), { recursive: true, mode: 0o700 })
-  writeFileSync(record, `${JSON.stringify([...confirmedFiles, file], null, 2)}\n`, { mode: 0o600 })
+  mkdirSync(dirname(recordFile), { recursive: true, mode: 0o700 })
+  writeFileSync(recordFile, `${JSON.stringify([...confirmedFiles, file], null, 2)}\n`, { mode: 0o600 })
   return true
 }
 
-function readConfirmed(record: string): readonly string[] {
+function readConfirmed(recordFile: string): readonly string[] {
   try {
-    if (replacedByOthers(record) !== undefined) return []
-    const content = JSON.parse(readFileSync(record, 'utf8')) as unknown
-    return Array.isArray(content) ? content.filter((one) => typeof one === 'string') : []
+    if (replacedByOthers(recordFile) !== undefined) return []
+    const content = JSON.parse(readFileSync(recordFile, 'utf8')) as unknown
+    return Array.isArray(content) ? content.filter((entry) => typeof entry === 'string') : []
   } catch {
     // The person is asked again.
     return []

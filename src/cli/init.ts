@@ -25,29 +25,38 @@ import { isYes, openQuestions, parseChoice, type Questions } from './questions.t
 /** `pegboard init`: imports servers from other clients, and registers Pegboard in them. */
 export async function run(args: Args, io: Io): Promise<number> {
   const machine = machineOf(io)
-  const given = readOption(args, 'config')
-  const file = given === undefined ? userConfigFile(machine) : pathFrom(io.cwd, given, machine)
+  const configOption = readOption(args, 'config')
+  const file = configOption === undefined ? userConfigFile(machine) : pathFrom(io.cwd, configOption, machine)
   const text = await readForEdit(file)
-  const [found, projects] = await Promise.all([findClients(machine), findProjectFiles(machine)])
-  const named = namedChoices(args, found)
+  const [foundClients, projects] = await Promise.all([findClients(machine), findProjectFiles(machine)])
+  const namedClients = readNamedClients(args, foundClients)
   const store = await openSecrets(io)
-  const stored = await readStored(store)
+  const storedSecrets = await readStored(store)
   const isJson = args.values['json'] === true
   const isDry = args.values['dry-run'] === true
   const yes = args.values['yes'] === true && !isDry
   const questions = yes || isJson || isDry ? undefined : openQuestions(io)
   try {
-    if (!isJson) showFound(found, projects, io)
+    if (!isJson) showFound(foundClients, projects, io)
     const existing = serversIn({ file, text })
-    const choices = await choose({ args, io, found, projects, named, existing, questions, stored })
-    const plan = planInit(found, choices, { file, text }, startOf(io, file), stored)
+    const choices = await choose({
+      args,
+      io,
+      found: foundClients,
+      projects,
+      named: namedClients,
+      existing,
+      questions,
+      stored: storedSecrets,
+    })
+    const plan = planInit(foundClients, choices, { file, text }, createStartCommand(io, file), storedSecrets)
     io.onSecrets?.(plan.hidden)
     if (!isJson) io.stdout(diffOf(plan.edits, plan.hidden))
-    const write = plan.edits.length > 0 && (yes || (await isConfirmed(plan, questions)))
-    const undo = write ? await apply(plan, store, io) : undefined
-    if (isJson) writeJson(io, jsonOf({ plan, found, projects, choices, file, undo }))
-    else report({ plan, choices, file, undo, io, hintsAtYes: questions === undefined && !isDry })
-    return plan.edits.length === 0 || write || isDry ? 0 : 1
+    const isWritten = plan.edits.length > 0 && (yes || (await isConfirmed(plan, questions)))
+    const undo = isWritten ? await apply(plan, store, io) : undefined
+    if (isJson) writeJson(io, createJsonResult({ plan, found: foundClients, projects, choices, file, undo }))
+    else printResult({ plan, choices, file, undo, io, hintsAtYes: questions === undefined && !isDry })
+    return plan.edits.length === 0 || isWritten || isDry ? 0 : 1
   } finally {
     questions?.close()
   }
@@ -65,27 +74,28 @@ interface NamedClients {
   readonly into: readonly ClientId[] | undefined
 }
 
-function namedChoices(args: Args, found: readonly FoundClient[]): NamedClients {
+function readNamedClients(args: Args, found: readonly FoundClient[]): NamedClients {
   const knownIds = clients.map(({ id }) => id)
   const read = (option: 'from' | 'into'): readonly ClientId[] | undefined => {
     const names = args.values[option] as readonly string[] | undefined
     if (!names) return undefined
     const ids = names.flatMap((name) => name.split(',')).filter((name) => name !== '' && name !== 'none')
     return ids.map((id) => {
-      const one = found.find(({ client }) => client.id === id)
-      if (!one)
+      const foundClient = found.find(({ client }) => client.id === id)
+      if (!foundClient)
         throw new UsageError(
           `there is no client "${id}"${didYouMean(id, knownIds, `; known are ${knownIds.join(', ')}`, 2)}`,
         )
-      if (one.problem !== undefined) throw new PegboardError('E_EDIT_UNSAFE', `${one.file}: ${one.problem}`)
-      return one.client.id
+      if (foundClient.problem !== undefined)
+        throw new PegboardError('E_EDIT_UNSAFE', `${foundClient.file}: ${foundClient.problem}`)
+      return foundClient.client.id
     })
   }
   return { from: read('from'), into: read('into') }
 }
 
 /** The command that clients start Pegboard with. A package that npx downloaded has no lasting path. */
-function startOf({ self }: Io, file: string): StartCommand {
+function createStartCommand({ self }: Io, file: string): StartCommand {
   const options = ['serve', '--stdio', '--config', file]
   return self.script.includes(`${sep}_npx${sep}`)
     ? { command: 'npx', args: ['-y', 'pegboard', ...options] }
@@ -104,13 +114,15 @@ interface ChoiceInputs {
   readonly stored: ReadonlyMap<string, string | undefined>
 }
 
-async function choose(scene: ChoiceInputs): Promise<InitChoices> {
-  const { args, io, found, named, existing, questions, stored } = scene
-  const servers = await chooseServers(scene)
+async function choose(inputs: ChoiceInputs): Promise<InitChoices> {
+  const { args, io, found, named, existing, questions, stored } = inputs
+  const servers = await chooseServers(inputs)
   const folder = await chooseFolder(args, io, questions)
   const usable = found.filter(({ problem }) => problem === undefined)
   const sources = new Set(servers.map(({ client }) => client))
-  const likely = usable.filter((one) => sources.has(one.client.id) || (sources.size === 0 && one.isInstalled))
+  const likely = usable.filter(
+    (foundClient) => sources.has(foundClient.client.id) || (sources.size === 0 && foundClient.isInstalled),
+  )
   const into = named.into ?? (await chooseClients(usable, likely, questions))
   const keep = args.values['keep'] === true
   const { secrets } = moveSecrets(mergeServers(servers, existing, stored), stored)
@@ -118,51 +130,51 @@ async function choose(scene: ChoiceInputs): Promise<InitChoices> {
   return { servers, into, folder, keep, moveSecrets: move }
 }
 
-async function chooseServers(scene: ChoiceInputs): Promise<readonly FoundServer[]> {
-  const { args, io, found, projects, named, existing, questions, stored } = scene
+async function chooseServers(inputs: ChoiceInputs): Promise<readonly FoundServer[]> {
+  const { args, io, found, projects, named, existing, questions, stored } = inputs
   const only = args.values['only'] as readonly string[] | undefined
   const withProject = args.values['project'] === true
-  const all = [...found, ...(withProject || questions ? projects : [])]
+  const allServers = [...found, ...(withProject || questions ? projects : [])]
     .filter(({ client }) => named.from === undefined || named.from.includes(client.id))
     .flatMap(({ servers }) => servers)
     .filter(({ name }) => only === undefined || only.includes(name))
-  const missing = only?.find((name) => !all.some((server) => server.name === name))
-  if (missing !== undefined) {
-    const isOfProject = projects.some(({ servers }) => servers.some(({ name }) => name === missing))
+  const missingName = only?.find((name) => !allServers.some((server) => server.name === name))
+  if (missingName !== undefined) {
+    const isInProject = projects.some(({ servers }) => servers.some(({ name }) => name === missingName))
     throw new UsageError(
-      `no client has a server "${missing}"${isOfProject ? '; add --project to import it from the file of this project' : ''}`,
+      `no client has a server "${missingName}"${isInProject ? '; add --project to import it from the file of this project' : ''}`,
     )
   }
   // A server of one project would otherwise be there in every project, and others may have written its file.
   const isDefault = ({ project, file }: FoundServer): boolean =>
     file === undefined ? project === undefined || only !== undefined : withProject
-  if (!questions) return all.filter(isDefault)
-  const merged = mergeServers(all, existing, stored)
+  if (!questions) return allServers.filter(isDefault)
+  const merged = mergeServers(allServers, existing, stored)
   if (merged.length === 0) return []
   io.stderr(
-    `\nServers\n${formatTable(merged.map((server, at) => [`  ${at + 1}`, server.name, startText(server), placeText(server)]))}`,
+    `\nServers\n${formatTable(merged.map((server, index) => [`  ${index + 1}`, server.name, describeStart(server), describePlaces(server)]))}`,
   )
-  const fallback = merged.flatMap(({ from }, at) => (from.some(isDefault) ? [at] : []))
-  const chosen = await pick('Import which servers?', merged.length, fallback, questions)
+  const fallback = merged.flatMap(({ from }, index) => (from.some(isDefault) ? [index] : []))
+  const chosen = await askChoice('Import which servers?', merged.length, fallback, questions)
   // A file of the project adds nothing to a server that a client has too.
-  return chosen.flatMap((at) => {
-    const from = merged[at]?.from ?? []
+  return chosen.flatMap((index) => {
+    const from = merged[index]?.from ?? []
     return from.some(isDefault) ? from.filter(isDefault) : from
   })
 }
 
 /** How a server is started or reached, without secrets. In full if others may have written it. */
-function startText({ entry, from }: MergedServer): string {
+function describeStart({ entry, from }: MergedServer): string {
   const args = Array.isArray(entry['args']) ? entry['args'].map(String) : []
   const words = typeof entry['url'] === 'string' ? [entry['url']] : [String(entry['command']), ...args]
   const { secrets } = moveSecrets([{ name: 'x', entry, from: [], isKnown: false }], new Map())
-  const shown = redact(secrets.reduce((text, { value }) => text.replaceAll(value, '…'), words.join(' ')))
-  return shown.length > 60 && from.every(({ file }) => file === undefined)
-    ? `${shown.slice(0, 20)}…${shown.slice(-39)}`
-    : shown
+  const redacted = redact(secrets.reduce((text, { value }) => text.replaceAll(value, '…'), words.join(' ')))
+  return redacted.length > 60 && from.every(({ file }) => file === undefined)
+    ? `${redacted.slice(0, 20)}…${redacted.slice(-39)}`
+    : redacted
 }
 
-function placeText({ from, isKnown }: MergedServer): string {
+function describePlaces({ from, isKnown }: MergedServer): string {
   const places = from.map(({ client, project, file }) =>
     project === undefined ? titleOf(client) : `${titleOf(client)} in ${file ?? project}`,
   )
@@ -172,23 +184,23 @@ function placeText({ from, isKnown }: MergedServer): string {
 const titleOf = (id: ClientId): string => clients.find((client) => client.id === id)?.title ?? id
 
 async function chooseFolder(args: Args, io: Io, questions: Questions | undefined): Promise<string | undefined> {
-  const given = readOption(args, 'folder')
+  const folderOption = readOption(args, 'folder')
   const machine = machineOf(io)
   for (;;) {
     const answer =
-      given ??
+      folderOption ??
       (await questions?.ask('\nFolder that the file tools may read and write? (a path; empty: leave as it is) '))
     if (answer === undefined || answer === '') return undefined
     const folder = pathFrom(io.cwd, answer, machine)
-    const problem = folderProblem(folder, homeOf(machine), io.env['HOME'])
+    const problem = findFolderProblem(folder, homeOf(machine), io.env['HOME'])
     if (problem === undefined) return folder
-    if (given !== undefined || !questions) throw new UsageError(`--folder ${answer}: ${problem}`)
+    if (folderOption !== undefined || !questions) throw new UsageError(`--folder ${answer}: ${problem}`)
     io.stderr(`${problem}\n`)
   }
 }
 
 /** The home folder holds keys and settings of programs. */
-const folderProblem = (folder: string, ...homes: readonly (string | undefined)[]): string | undefined =>
+const findFolderProblem = (folder: string, ...homes: readonly (string | undefined)[]): string | undefined =>
   statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true
     ? `there is no folder ${folder}`
     : resolve(folder) === resolve(folder, '/') ||
@@ -203,13 +215,13 @@ async function chooseClients(
 ): Promise<readonly ClientId[]> {
   const ids = (list: readonly FoundClient[]): readonly ClientId[] => list.map(({ client }) => client.id)
   if (!questions) return ids(likely)
-  const installed = usable.filter((one) => one.isInstalled || likely.includes(one))
+  const installed = usable.filter((client) => client.isInstalled || likely.includes(client))
   if (installed.length === 0) return []
-  const lines = installed.map(({ client, file }, at) => [`  ${at + 1}`, client.title, file])
+  const lines = installed.map(({ client, file }, index) => [`  ${index + 1}`, client.title, file])
   const question = `\nClients\n${formatTable(lines)}Register Pegboard in which clients?`
-  const fallback = installed.flatMap((one, at) => (likely.includes(one) ? [at] : []))
-  const chosen = await pick(question, installed.length, fallback, questions)
-  return ids(installed.filter((_one, at) => chosen.includes(at)))
+  const fallback = installed.flatMap((client, index) => (likely.includes(client) ? [index] : []))
+  const chosen = await askChoice(question, installed.length, fallback, questions)
+  return ids(installed.filter((_one, index) => chosen.includes(index)))
 }
 
 async function chooseSecrets(secrets: readonly MovedSecret[], questions: Questions | undefined): Promise<boolean> {
@@ -221,16 +233,16 @@ async function chooseSecrets(secrets: readonly MovedSecret[], questions: Questio
   return answer !== undefined && !/^n/i.test(answer)
 }
 
-async function pick(
+async function askChoice(
   question: string,
   count: number,
   fallback: readonly number[],
   questions: Questions,
 ): Promise<readonly number[]> {
-  const usual =
-    fallback.length === count ? 'all' : fallback.length === 0 ? 'none' : fallback.map((at) => at + 1).join(',')
+  const defaultText =
+    fallback.length === count ? 'all' : fallback.length === 0 ? 'none' : fallback.map((index) => index + 1).join(',')
   for (let prompt = question; ; prompt = 'Which?') {
-    const answer = await questions.ask(`${prompt} (such as 1,3-5, all or none; default ${usual}) `)
+    const answer = await questions.ask(`${prompt} (such as 1,3-5, all or none; default ${defaultText}) `)
     if (answer === undefined) return []
     const chosen = parseChoice(answer, count, fallback)
     if (chosen) return chosen
@@ -268,7 +280,7 @@ interface InitResult {
   readonly undo: string | undefined
 }
 
-const jsonOf = ({ plan, found, projects, choices, file, undo }: InitResult): unknown => ({
+const createJsonResult = ({ plan, found, projects, choices, file, undo }: InitResult): unknown => ({
   applied: undo !== undefined,
   ...(undo === undefined ? {} : { undo }),
   config: file,
@@ -315,9 +327,9 @@ function describeFile({ text, servers, problem }: FoundClient): string {
   return text === undefined ? 'no file' : formatCount(servers.length, 'server')
 }
 
-function report(result: Omit<InitResult, 'found' | 'projects'> & { io: Io; hintsAtYes: boolean }): void {
+function printResult(result: Omit<InitResult, 'found' | 'projects'> & { io: Io; hintsAtYes: boolean }): void {
   const { plan, choices, file, undo, io, hintsAtYes } = result
-  const typed = (text: string): string => toTypedCommands(text, undefined, io)
+  const toTyped = (text: string): string => toTypedCommands(text, undefined, io)
   if (plan.edits.length === 0) {
     io.stdout('Nothing to change.\n')
     return
@@ -326,15 +338,15 @@ function report(result: Omit<InitResult, 'found' | 'projects'> & { io: Io; hints
     io.stderr(`pegboard: nothing was written${hintsAtYes ? '; to write it, add --yes' : ''}\n`)
     return
   }
-  const fresh = plan.servers.filter(({ isKnown }) => !isKnown)
-  io.stdout(`\n${formatCount(fresh.length, 'server')} imported into ${file}.\n`)
-  for (const { name, from } of fresh)
-    if (from.every((one) => one.name !== name))
+  const newServers = plan.servers.filter(({ isKnown }) => !isKnown)
+  io.stdout(`\n${formatCount(newServers.length, 'server')} imported into ${file}.\n`)
+  for (const { name, from } of newServers)
+    if (from.every((entry) => entry.name !== name))
       io.stdout(
         `  ${from[0]?.name} of ${titleOf(from[0]?.client ?? 'cursor')} is called ${name}, because another server has its name.\n`,
       )
   if (plan.secrets.length > 0) io.stdout(`Secrets stored: ${plan.secrets.map(({ name }) => name).join(', ')}.\n`)
   if (choices.into.length > 0) io.stdout(`Restart ${choices.into.map(titleOf).join(', ')} to use Pegboard.\n`)
-  for (const name of plan.wanted) io.stdout(typed(`A server needs the secret ${name}: pegboard secret set ${name}\n`))
-  io.stdout(typed(`To see the tools: pegboard list tools\nTo take everything back: pegboard undo ${undo}\n`))
+  for (const name of plan.wanted) io.stdout(toTyped(`A server needs the secret ${name}: pegboard secret set ${name}\n`))
+  io.stdout(toTyped(`To see the tools: pegboard list tools\nTo take everything back: pegboard undo ${undo}\n`))
 }

@@ -8,12 +8,12 @@ import type { Io } from './io.ts'
 /**
  * How this program was started: `pegboard`, `npx pegboard` or `node …/dist/cli/main.js`. @param script path as typed
  */
-export function calledAs(script: string, env: Environment, cwd: string): string {
+export function describeInvocation(script: string, env: Environment, cwd: string): string {
   if (env['npm_lifecycle_event'] === 'npx' || script.includes(`${sep}node_modules${sep}.bin${sep}`))
     return 'npx pegboard'
   if (/^pegboard(?:\.cmd)?$/.test(basename(script))) return 'pegboard'
-  const near = relative(cwd, script)
-  return `node ${quoteWord(near.startsWith('..') || isAbsolute(near) ? script : near)}`
+  const relativePath = relative(cwd, script)
+  return `node ${quoteWord(relativePath.startsWith('..') || isAbsolute(relativePath) ? script : relativePath)}`
 }
 
 const COMMAND = new RegExp(`(?<![\\w/.-]|npx )pegboard (?=(?:${commands.map(({ name }) => name).join('|')})\\b)`, 'g')
@@ -33,13 +33,13 @@ export function toTypedCommands(text: string, config: string | undefined, { self
 }
 
 /** A text of Pegboard itself, with commands as the reader has to type them. */
-export const asTyped = (text: string, args: Args, io: Io): string =>
+export const withTypedCommands = (text: string, args: Args, io: Io): string =>
   toTypedCommands(text, readOption(args, 'config'), io)
 
 /** The value of --config, at any position. */
-export function configIn(argv: readonly string[]): string | undefined {
-  for (const [at, word] of argv.entries()) {
-    if (word === '--config' || word === '-c') return argv[at + 1]
+export function findConfigOption(argv: readonly string[]): string | undefined {
+  for (const [index, word] of argv.entries()) {
+    if (word === '--config' || word === '-c') return argv[index + 1]
     if (word.startsWith('--config=')) return word.slice('--config='.length)
   }
   return undefined

@@ -49,16 +49,17 @@ export const writeJson = (io: Io, value: unknown): void =>
   io.stdout(`${toPrintableJson(JSON.stringify(value, null, 2))}\n`)
 
 /** Aligns rows in columns; the last column is not padded. Returns an empty text for no rows. */
-export function formatTable(given: ReadonlyArray<readonly string[]>): string {
+export function formatTable(cells: ReadonlyArray<readonly string[]>): string {
   // A line break in a description must not start a row.
-  const rows = given.map((row) => row.map((cell) => toPrintable(cell).replaceAll(/\s*\n\s*/g, ' ')))
+  const rows = cells.map((row) => row.map((cell) => toPrintable(cell).replaceAll(/\s*\n\s*/g, ' ')))
   const widths: number[] = []
-  for (const row of rows) for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length)
+  for (const row of rows)
+    for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, cell.length)
   return rows
     .map(
       (row) =>
         `${row
-          .map((cell, at) => (at === row.length - 1 ? cell : cell.padEnd(widths[at] ?? 0)))
+          .map((cell, index) => (index === row.length - 1 ? cell : cell.padEnd(widths[index] ?? 0)))
           .join('  ')
           .trimEnd()}\n`,
     )

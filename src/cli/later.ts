@@ -8,14 +8,14 @@ import { readPageAddress } from './served-page.ts'
 
 /** `pegboard later`: background tasks, watchers and schedules of all users, as the running server has them. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [what = 'list', id, ...more] = args.positionals
-  if ((what !== 'list' && what !== 'stop') || more.length > 0 || (what === 'list') !== (id === undefined))
+  const [action = 'list', id, ...more] = args.positionals
+  if ((action !== 'list' && action !== 'stop') || more.length > 0 || (action === 'list') !== (id === undefined))
     throw new UsageError('later takes list or stop <id>')
   const { config } = await openConfig(args, io)
   const address = await readPageAddress(config)
   const rows = await listLater(address)
   if (id === undefined) {
-    writeAnswer(args, io, rows.map(toJson), describe(rows))
+    writeAnswer(args, io, rows.map(toJson), formatRows(rows))
     return 0
   }
   const row = rows.find((one) => one.id === id)
@@ -31,9 +31,9 @@ export async function run(args: Args, io: Io): Promise<number> {
   return 0
 }
 
-const iso = (at: number): string => new Date(at).toISOString()
+const toIso = (at: number): string => new Date(at).toISOString()
 
-function describe(rows: readonly LaterRow[]): string {
+function formatRows(rows: readonly LaterRow[]): string {
   if (rows.length === 0) return 'No background task, watcher or schedule exists.\n'
   return formatTable([
     ['ID', 'KIND', 'OWNER', 'WHAT', 'TOOL', 'STATE', 'NEXT'],
@@ -44,13 +44,13 @@ function describe(rows: readonly LaterRow[]): string {
       what,
       tool ?? '–',
       state,
-      nextAt === undefined ? '–' : iso(nextAt),
+      nextAt === undefined ? '–' : toIso(nextAt),
     ]),
   ])
 }
 
 const toJson = ({ nextAt, at, ...row }: LaterRow): object => ({
   ...row,
-  next_at: nextAt === undefined ? null : iso(nextAt),
-  created_at: iso(at),
+  next_at: nextAt === undefined ? null : toIso(nextAt),
+  created_at: toIso(at),
 })

@@ -6,8 +6,8 @@ import type { Config } from '../config/load-config.ts'
 import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
 import { describeReach } from '../upstream/upstream-settings.ts'
-import { type Args, oneOf, readOption } from './args.ts'
-import { asTyped } from './invocation.ts'
+import { type Args, readChoice, readOption } from './args.ts'
+import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { describeStarting, type Session, withApp } from './open-app.ts'
 
@@ -18,56 +18,62 @@ export async function run(args: Args, io: Io): Promise<number> {
   const what = args.positionals[0] ?? 'tools'
   const listing = Object.hasOwn(LISTINGS, what) ? LISTINGS[what] : undefined
   if (!listing) throw new UsageError(`list takes tools, modules or servers, not "${what}"`)
-  const format = readOption(args, 'format') === undefined ? undefined : oneOf(args, 'format', TOOL_FORMATS, 'openai')
+  const format =
+    readOption(args, 'format') === undefined ? undefined : readChoice(args, 'format', TOOL_FORMATS, 'openai')
   if (format !== undefined && what !== 'tools') throw new UsageError(`--format is for tools, not for ${what}`)
   const json = args.values['json'] === true
-  const hidden = args.values['hidden'] === true
-  const shown = new Set<unknown>()
+  const includeHidden = args.values['hidden'] === true
+  const printedKeys = new Set<unknown>()
   /** Prints the rows that were not printed before. */
   const print = (rows: readonly Row[]): void => {
-    const fresh = rows.filter((row) => !shown.has(keyOf(row)))
-    if (fresh.length > 0) io.stdout(asTyped(tableOf(listing, fresh, io, shown.size === 0), args, io))
-    for (const row of fresh) shown.add(keyOf(row))
+    const newRows = rows.filter((row) => !printedKeys.has(keyOf(row)))
+    if (newRows.length > 0)
+      io.stdout(withTypedCommands(formatRows(listing, newRows, io, printedKeys.size === 0), args, io))
+    for (const row of newRows) printedKeys.add(keyOf(row))
   }
-  const early = (session: Session): void => {
+  const printEarly = (session: Session): void => {
     if (json || format !== undefined) return
-    const late = new Set(session.app.upstreams.status().flatMap((one) => (one.pending ? [one.module] : [])))
+    const startingModules = new Set(
+      session.app.upstreams.status().flatMap((server) => (server.pending ? [server.module] : [])),
+    )
     print(
       listing
-        .rows(session, hidden, true)
-        .filter((row) => !late.has(String(what === 'tools' ? row['module'] : row['id']))),
+        .rows(session, includeHidden, true)
+        .filter((row) => !startingModules.has(String(what === 'tools' ? row['module'] : row['id']))),
     )
   }
   const finish = (session: Session): number => {
-    if (what === 'tools') for (const line of failing(session)) writeWarning(io, line)
+    if (what === 'tools') for (const line of findFailing(session)) writeWarning(io, line)
     if (format !== undefined) {
       const { app, caller } = session
       writeJson(io, serializeTools(app.surface.list(caller, app.exposure(caller).mode), format))
       return 0
     }
-    const rows = listing.rows(session, hidden, !json)
+    const rows = listing.rows(session, includeHidden, !json)
     const { ignored } = session
     if (json) writeJson(io, rows)
     else if (rows.length === 0)
       io.stdout(ignored === undefined ? `No ${what}.\n` : `No ${what}: ${ignored} is ignored.\n`)
     else print(rows)
-    if (what === 'servers' && !json && io.terminal?.out) io.stderr(openServersNote(session.config))
+    if (what === 'servers' && !json && io.terminal?.out) io.stderr(describeUnsandboxed(session.config))
     return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
-  return withApp(args, io, finish, { early, awaited: () => what !== 'modules' })
+  return withApp(args, io, finish, { early: printEarly, shouldWaitFor: () => what !== 'modules' })
 }
 
 const keyOf = (row: Row): unknown => row['name'] ?? row['id']
 
 /** Adds a header on a terminal; scripts get only rows. */
-function tableOf({ columns }: Listing, rows: readonly Row[], { terminal }: Io, first: boolean): string {
-  const shown = columns.filter((column) => rows.some((row) => row[column] !== undefined))
+function formatRows({ columns }: Listing, rows: readonly Row[], { terminal }: Io, isFirst: boolean): string {
+  const usedColumns = columns.filter((column) => rows.some((row) => row[column] !== undefined))
   // Scripts count columns. Of those that were added later, they get only `instance`, and only if it has a value.
-  const all = columns.filter((column) => column !== 'may_touch' && (column !== 'instance' || shown.includes(column)))
-  const head = terminal?.out && first ? [shown.map((column) => column.toUpperCase().replace('_', ' '))] : []
+  const allColumns = columns.filter(
+    (column) => column !== 'may_touch' && (column !== 'instance' || usedColumns.includes(column)),
+  )
+  const head = terminal?.out && isFirst ? [usedColumns.map((column) => column.toUpperCase().replace('_', ' '))] : []
   return formatTable([
     ...head,
-    ...rows.map((row) => (terminal?.out ? shown : all).map((column) => String(row[column] ?? ''))),
+    ...rows.map((row) => (terminal?.out ? usedColumns : allColumns).map((column) => String(row[column] ?? ''))),
   ])
 }
 
@@ -77,16 +83,19 @@ interface Listing {
    * @param short shortens descriptions to one line, and adds the next attempt to the reason instead of a field of its
    * own
    */
-  rows(session: Session, hidden: boolean, short: boolean): Row[]
+  rows(session: Session, includeHidden: boolean, short: boolean): Row[]
 }
 
 const LISTINGS: Readonly<Record<string, Listing>> = {
-  tools: { columns: ['name', 'risk_level', 'description', 'hidden'], rows: tools },
-  modules: { columns: ['id', 'state', 'tools', 'summary', 'reason'], rows: modules },
-  servers: { columns: ['id', 'state', 'tools', 'transport', 'era', 'instance', 'may_touch', 'reason'], rows: servers },
+  tools: { columns: ['name', 'risk_level', 'description', 'hidden'], rows: listTools },
+  modules: { columns: ['id', 'state', 'tools', 'summary', 'reason'], rows: listModules },
+  servers: {
+    columns: ['id', 'state', 'tools', 'transport', 'era', 'instance', 'may_touch', 'reason'],
+    rows: listServers,
+  },
 }
 
-function tools({ app, caller, config }: Session, hidden: boolean, short: boolean): Row[] {
+function listTools({ app, caller, config }: Session, includeHidden: boolean, short: boolean): Row[] {
   const view = app.view(caller)
   const row = (tool: Tool, description: string): Row => ({
     name: tool.id,
@@ -96,19 +105,19 @@ function tools({ app, caller, config }: Session, hidden: boolean, short: boolean
     description: short ? firstSentence(description, 100) : description,
   })
   const rows = view.tools.map((entry) => row(entry.tool, entry.description))
-  if (!hidden) return rows
+  if (!includeHidden) return rows
   const byId = knownTools(app)
   for (const [id, why] of view.hidden) {
     const tool = byId.get(id)
     if (tool) rows.push({ ...row(tool, tool.description), hidden: `hidden: ${hiddenReason(why)}` })
   }
   // Tools of modules that were not loaded are unknown.
-  for (const { id, reason } of leftOut(config, /^(?:modules|openapi)\./))
+  for (const { id, reason } of listSkipped(config, /^(?:modules|openapi)\./))
     rows.push({ name: `${id}.*`, module: id, hidden: `hidden: ${reason}` })
   return rows
 }
 
-function modules({ app, caller, config }: Session): Row[] {
+function listModules({ app, caller, config }: Session): Row[] {
   const view = app.view(caller)
   const loaded = [...app.catalog.snapshot().owners.values()]
     .filter((owner) => owner.origin === 'module')
@@ -117,20 +126,20 @@ function modules({ app, caller, config }: Session): Row[] {
       // What would make tools of the module visible.
       // Tools that only read need the least.
       const readFirst = [...tools.filter(({ effect }) => effect === 'read'), ...tools]
-      const waits =
+      const unavailableReason =
         reason ?? (count > 0 ? undefined : readFirst.map((tool) => view.hidden.get(tool.id)?.reason).find(Boolean))
-      const shown = state === 'ready' && count === 0 && waits !== undefined ? 'unavailable' : state
-      return { id, state: shown, tools: count, summary, ...(waits && { reason: waits }) }
+      const visibleState = state === 'ready' && count === 0 && unavailableReason !== undefined ? 'unavailable' : state
+      return { id, state: visibleState, tools: count, summary, ...(unavailableReason && { reason: unavailableReason }) }
     })
   const failed = app
     .failed()
     .map(({ file, error }) => ({ id: file, state: 'failed', tools: 0, summary: '', reason: error }))
-  const broken = leftOut(config, /^modules\./).map(skippedRow)
+  const broken = listSkipped(config, /^modules\./).map(skippedRow)
   return [...loaded, ...failed, ...broken]
 }
 
 /** Modules and APIs that lack a variable, by category. */
-const leftOut = ({ missing }: Config, section: RegExp): { readonly id: string; readonly reason: string }[] =>
+const listSkipped = ({ missing }: Config, section: RegExp): { readonly id: string; readonly reason: string }[] =>
   Object.entries(missing).flatMap(([key, reason]) =>
     section.test(key) ? [{ id: key.replace('modules.', '').replace('openapi.', 'api_'), reason }] : [],
   )
@@ -144,17 +153,17 @@ const skippedRow = ({ id, reason }: { readonly id: string; readonly reason: stri
 })
 
 /** Warnings about servers whose tools may be missing. Servers that are still starting were named before. */
-const failing = ({ app, config }: Session): readonly string[] => [
+const findFailing = ({ app, config }: Session): readonly string[] => [
   ...config.skipped.map(({ id, reason }) => `mcp_${id}: ${reason}`),
   ...app.upstreams.status().flatMap(({ module, state, detail, reason, pending, tools, nextAttemptAt }) => {
     const why = detail ?? reason
     if (state !== 'failing' || why === undefined || (pending && tools === 0)) return []
-    return [`${module}: ${withNext(why, nextAttemptAt, Date.now())}`]
+    return [`${module}: ${addNextAttempt(why, nextAttemptAt, Date.now())}`]
   }),
 ]
 
 /** A reason with the time until the next attempt. */
-function withNext(reason: string, nextAttemptAt: number | undefined, now: number): string {
+function addNextAttempt(reason: string, nextAttemptAt: number | undefined, now: number): string {
   // The time of a running attempt has passed.
   const inMs = nextAttemptAt === undefined ? 0 : nextAttemptAt - now
   return inMs > 0 ? `${reason} (retry in ${Math.ceil(inMs / 1_000)} s)` : reason
@@ -167,17 +176,17 @@ function reachOf({ servers }: Config, id: string): Row {
 }
 
 /** One line about servers without a sandbox; empty if there is none. */
-function openServersNote({ servers }: Config): string {
-  const open = Object.values(servers).filter(
+function describeUnsandboxed({ servers }: Config): string {
+  const unsandboxed = Object.values(servers).filter(
     ({ enabled, target }) => enabled && target.kind === 'stdio' && target.sandbox === undefined,
   )
-  if (open.length === 0) return ''
-  const which = open.length === 1 ? '1 local server runs' : `${open.length} local servers run`
-  return `${which} without a sandbox and can read and write all your files. To limit a server, set its "sandbox".\n`
+  if (unsandboxed.length === 0) return ''
+  const subject = unsandboxed.length === 1 ? '1 local server runs' : `${unsandboxed.length} local servers run`
+  return `${subject} without a sandbox and can read and write all your files. To limit a server, set its "sandbox".\n`
 }
 
 /** All configured servers, in the order of the file. */
-function servers({ app, config, caller }: Session, _hidden: boolean, short: boolean): Row[] {
+function listServers({ app, config, caller }: Session, _hidden: boolean, short: boolean): Row[] {
   const view = app.view(caller)
   const { owners } = app.catalog.snapshot()
   const now = Date.now()
@@ -198,7 +207,7 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
       state: shownState(owner, owner.tools.length),
       tools: view.count(module),
       summary: app.categoryLine(owner, view),
-      ...(message === undefined ? {} : { reason: short ? withNext(message, nextAttemptAt, now) : message }),
+      ...(message === undefined ? {} : { reason: short ? addNextAttempt(message, nextAttemptAt, now) : message }),
       ...(inMs === undefined ? {} : { next_attempt: `in ${Math.ceil(inMs / 1_000)} s`, next_attempt_in_ms: inMs }),
       transport,
       ...(era === undefined ? {} : { era }),
@@ -213,7 +222,7 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
   })
   const broken = [
     ...config.skipped.map(({ id, reason }) => ({ id: `mcp_${id}`, reason })),
-    ...leftOut(config, /^openapi\./),
+    ...listSkipped(config, /^openapi\./),
   ].map(skippedRow)
   const apis = app.apis.status().map(({ module, state, reason }) => {
     const owner = owners.get(module)
@@ -225,10 +234,10 @@ function servers({ app, config, caller }: Session, _hidden: boolean, short: bool
       ...((reason ?? owner?.notice) === undefined ? {} : { reason: reason ?? owner?.notice }),
     }
   })
-  const idle = Object.entries(config.openapi).flatMap(([id, { enabled }]) =>
+  const disabledApis = Object.entries(config.openapi).flatMap(([id, { enabled }]) =>
     enabled || Object.hasOwn(config.missing, `openapi.${id}`)
       ? []
       : [{ id: `api_${id}`, state: 'disabled', tools: 0, summary: '' }],
   )
-  return [...rows, ...broken, ...apis, ...idle]
+  return [...rows, ...broken, ...apis, ...disabledApis]
 }

@@ -5,14 +5,14 @@ import { knownSecrets, secretsOf } from '../core/known-secrets.ts'
 import { once } from '../core/once.ts'
 import type { LineOutput } from '../server/serve-stdio.ts'
 import { keepChildrenOffStdio } from './children-stdio.ts'
-import { calledAs } from './invocation.ts'
+import { describeInvocation } from './invocation.ts'
 import type { Io } from './io.ts'
 import { run } from './run-command.ts'
 
 // Zod would generate code for each object schema on first use: 6 ms of a start, to save 0.3 µs for each later use.
 z.config({ jitless: true })
 
-const leave = process.exit.bind(process)
+const exitProcess = process.exit.bind(process)
 // A module that called process.exit would stop the tools of all other modules, so its call fails instead.
 process.exit = (code) => {
   throw new Error(`process.exit(${code ?? ''}) was called; only Pegboard can end its process`)
@@ -25,7 +25,7 @@ const FLUSH_MS = 1_000
 
 /** The first signal stops Pegboard in order; the second one stops it immediately. */
 function onSignal(): void {
-  if (stop.signal.aborted) leave(INTERRUPTED)
+  if (stop.signal.aborted) exitProcess(INTERRUPTED)
   stop.abort()
 }
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
@@ -33,7 +33,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 process.on('unhandledRejection', printError)
 process.on('uncaughtException', printError)
 // The reader of our output has exited. The pipes of a module, which the lines above handle, do not tell that.
-process.stdout.on('error', () => leave(0))
+process.stdout.on('error', () => exitProcess(0))
 // A closed stderr is no reason to stop.
 process.stderr.on('error', () => undefined)
 
@@ -44,46 +44,46 @@ function printError(error: unknown): void {
 
 // Errors may quote the arguments of a call, and modules can print anything, so all output passes the secret filter.
 const learnedSecrets = new Set<string>()
-const gather = () => once(() => knownSecrets([...learnedSecrets, ...secretsOf(process.env)]))
-let secrets = gather()
+const collectSecrets = () => once(() => knownSecrets([...learnedSecrets, ...secretsOf(process.env)]))
+let secrets = collectSecrets()
 /** Server tokens change all the time, so the oldest secrets are dropped. */
 const MAX_LEARNED = 1_000
 function addSecrets(values: readonly string[]): void {
   for (const value of values) learnedSecrets.add(value)
   for (const value of learnedSecrets) if (learnedSecrets.size > MAX_LEARNED) learnedSecrets.delete(value)
-  secrets = gather()
+  secrets = collectSecrets()
 }
 
-const writeErr = process.stderr.write.bind(process.stderr) as (text: string) => boolean
+const writeStderr = process.stderr.write.bind(process.stderr) as (text: string) => boolean
 // Modules and Node write to stderr as well.
 process.stderr.write = ((chunk: string | Uint8Array, ...more: unknown[]) => {
   writeLine(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString())
-  const done = more.findLast((one) => typeof one === 'function') as (() => void) | undefined
+  const done = more.findLast((arg) => typeof arg === 'function') as (() => void) | undefined
   if (done) queueMicrotask(done)
   return true
 }) as typeof process.stderr.write
-const writeOut = process.stdout.write.bind(process.stdout) as (data: string | Buffer, done?: () => void) => boolean
-let dropped = 0
-let untold = 0
+const writeStdout = process.stdout.write.bind(process.stdout) as (data: string | Buffer, done?: () => void) => boolean
+let droppedLines = 0
+let unreportedLines = 0
 
 /** Writes to stderr only while it is read, so that unread log lines do not fill the memory. */
 function writeLine(text: string): void {
   const { stderr } = process
   if (stderr.writableLength > MAX_UNREAD_BYTES) {
-    dropped++
-    untold++
+    droppedLines++
+    unreportedLines++
     return
   }
-  if (untold > 0) {
+  if (unreportedLines > 0) {
     const entry = {
       time: new Date().toISOString(),
       level: 'warn',
       message: 'lines were dropped, because nothing read them',
     }
-    writeErr(`${JSON.stringify({ ...entry, lines: untold })}\n`)
+    writeStderr(`${JSON.stringify({ ...entry, lines: unreportedLines })}\n`)
   }
-  untold = 0
-  writeErr(secrets()?.hide(text) ?? text)
+  unreportedLines = 0
+  writeStderr(secrets()?.hide(text) ?? text)
 }
 
 // Modules may print to stdout, where MCP clients and scripts would read it. Redirect that to stderr.
@@ -93,7 +93,7 @@ process.stdout.write = ((chunk: string | Uint8Array) => {
 }) as typeof process.stdout.write
 
 /** A diagnostic report contains the environment and so all secrets. Node 20 cannot write reports without it. */
-function reportWithoutEnvironment(): void {
+function excludeEnvironmentFromReports(): void {
   if (!`${process.env['NODE_OPTIONS']} ${process.execArgv}`.includes('--report')) return
   const { report } = process
   if ('excludeEnv' in report) report.excludeEnv = true
@@ -104,13 +104,13 @@ function reportWithoutEnvironment(): void {
     writeLine('pegboard: warning: this version of Node writes the environment into its reports, so none are written\n')
   }
 }
-reportWithoutEnvironment()
+excludeEnvironmentFromReports()
 
 /** Modules may print to stdout, where a client on stdio would read it as protocol messages. */
 function claimOutput(): LineOutput {
   const { stdout } = process
   return {
-    write: (data) => writeOut(data),
+    write: (data) => writeStdout(data),
     cork: () => stdout.cork(),
     uncork: () => stdout.uncork(),
     once: (event, listener) => stdout.once(event, listener),
@@ -121,10 +121,10 @@ function claimOutput(): LineOutput {
 }
 
 const io: Io = {
-  stdout: (text) => void writeOut(text),
+  stdout: (text) => void writeStdout(text),
   stderr: writeLine,
   onSecrets: addSecrets,
-  droppedLogLines: () => dropped,
+  droppedLogLines: () => droppedLines,
   beforeDropIns: keepChildrenOffStdio,
   terminal: { out: process.stdout.isTTY === true, err: process.stderr.isTTY === true },
   env: process.env,
@@ -135,7 +135,7 @@ const io: Io = {
   self: {
     node: process.execPath,
     script: realpathSync(process.argv[1] ?? ''),
-    called: calledAs(process.argv[1] ?? '', process.env, process.cwd()),
+    called: describeInvocation(process.argv[1] ?? '', process.env, process.cwd()),
   },
 }
 
@@ -147,8 +147,8 @@ async function main(): Promise<void> {
   setInterval(() => undefined, NEVER_MS)
   const exitCode = await run(process.argv.slice(2), io)
   // Output to a pipe may still be in transit, or may never arrive.
-  setTimeout(() => leave(exitCode), FLUSH_MS)
-  writeOut('', () => leave(exitCode))
+  setTimeout(() => exitProcess(exitCode), FLUSH_MS)
+  writeStdout('', () => exitProcess(exitCode))
 }
 
 void main()

@@ -6,7 +6,7 @@ import type { JsonSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { type Args, writeAnswer } from './args.ts'
-import { defaultOf, typeOf } from './describe.ts'
+import { describeDefault, describeType } from './describe.ts'
 import { formatTable, type Io } from './io.ts'
 import { type Session, withApp } from './open-app.ts'
 
@@ -29,15 +29,15 @@ export async function run(args: Args, io: Io): Promise<number> {
       return 0
     }
     const owner = owners.get(moduleName) ?? owners.get(`mcp_${moduleName}`)
-    if (!owner) throw unknownModule(moduleName, [...owners.keys()])
-    const value = { id: owner.id, summary: lineOf(owner), actions: owner.tools.map(action) }
-    writeAnswer(args, io, value, moduleText(owner, lineOf(owner)))
+    if (!owner) throw createUnknownModuleError(moduleName, [...owners.keys()])
+    const value = { id: owner.id, summary: lineOf(owner), actions: owner.tools.map(describeTool) }
+    writeAnswer(args, io, value, formatModule(owner, lineOf(owner)))
     return 0
   }
   return withApp(args, io, show, { everyModule: true })
 }
 
-function unknownModule(name: string, moduleNames: readonly string[]): PegboardError {
+function createUnknownModuleError(name: string, moduleNames: readonly string[]): PegboardError {
   const [near] = findNearest(name, moduleNames)
   return new PegboardError('E_NOT_FOUND', `There is no module "${name}". Modules: ${moduleNames.join(', ')}.`, {
     hint: near ? `Did you mean "${near}"?` : 'Use one of these.',
@@ -52,11 +52,11 @@ export function parametersOf(tool: Tool): JsonSchema {
     { ...schema, hidden: true },
   ])
   if (hidden.length === 0) return json
-  const shown = asRecord(json['properties'])
-  return { ...json, properties: { ...shown, ...Object.fromEntries(hidden) } }
+  const visible = asRecord(json['properties'])
+  return { ...json, properties: { ...visible, ...Object.fromEntries(hidden) } }
 }
 
-const action = (tool: Tool) => ({
+const describeTool = (tool: Tool) => ({
   name: tool.id.slice(tool.module.length + 1),
   description: tool.description,
   effect: tool.effect,
@@ -67,19 +67,19 @@ const action = (tool: Tool) => ({
   side_effects: tool.sideEffects,
 })
 
-function moduleText(owner: Owner, summary: string): string {
+function formatModule(owner: Owner, summary: string): string {
   const tools = owner.tools.map((tool) => {
-    const { description, effect, parameters, internal } = action(tool)
+    const { description, effect, parameters, internal } = describeTool(tool)
     const required = new Set(Array.isArray(parameters['required']) ? parameters['required'] : [])
     const properties = isRecord(parameters['properties']) ? Object.entries(parameters['properties']) : []
     const rows = properties.map(([name, schema]) => {
-      const fallback = defaultOf(schema)
+      const fallback = describeDefault(schema)
       const marks = [
         required.has(name) ? 'required' : fallback === undefined ? 'optional' : `default ${fallback}`,
         ...(isRecord(schema) && schema['hidden'] === true ? ['hidden'] : []),
       ]
       const about = isRecord(schema) && typeof schema['description'] === 'string' ? schema['description'] : ''
-      return [`    ${name}`, typeOf(schema), marks.join(', '), about]
+      return [`    ${name}`, describeType(schema), marks.join(', '), about]
     })
     return `\n  ${tool.id} (${effect}${internal ? ', internal' : ''})\n  ${description.replaceAll('\n', '\n  ')}\n${formatTable(rows)}`
   })

@@ -25,7 +25,7 @@ import { machineOf } from './machine-of.ts'
 const INSTALL_WAIT_MS = 50_000
 const LONG_WAIT_S = 120
 /** Progress is shown when waiting takes longer. */
-const MOMENT_MS = 2_000
+const SHORT_WAIT_MS = 2_000
 
 type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 
@@ -46,20 +46,20 @@ export async function openConfig(
   options: { readonly isExposed?: boolean; readonly namesIgnoredServers?: boolean } = {},
 ): Promise<OpenedConfig> {
   if (args.values['insecure-permissions'] === true) allowInsecurePermissions()
-  const named = readOption(args, 'config')
+  const option = readOption(args, 'config')
   // Most starts name the file, so the search is loaded only when needed.
   const { file, ignored } =
-    named === undefined
-      ? await (await import('./find-config.ts')).findConfig(named, io)
-      : { file: named, ignored: undefined }
+    option === undefined
+      ? await (await import('./find-config.ts')).findConfig(option, io)
+      : { file: option, ignored: undefined }
   const { loadConfig } = await import('../config/load-config.ts')
   const { ignoredServerWarning } = await import('../config/read-servers.ts')
-  const read = await loadConfig(machineFor(args, io), file)
-  const unsafe = unsafeFiles(read.config, options.isExposed === true)
-  const config = withFlags(read.config, args)
+  const loaded = await loadConfig(machineFor(args, io), file)
+  const unsafe = findUnsafeFiles(loaded.config, options.isExposed === true)
+  const config = withFlags(loaded.config, args)
   const warnings = [
-    ...read.warnings,
-    ...config.skipped.slice(read.config.skipped.length).map(({ reason }) => ignoredServerWarning(reason)),
+    ...loaded.warnings,
+    ...config.skipped.slice(loaded.config.skipped.length).map(({ reason }) => ignoredServerWarning(reason)),
     ...unsafe,
   ]
   if (ignored !== undefined)
@@ -70,7 +70,7 @@ export async function openConfig(
   const ofServers = new Set(config.skipped.map(({ reason }) => ignoredServerWarning(reason)))
   for (const warning of warnings)
     if (options.namesIgnoredServers === true || !ofServers.has(warning)) writeWarning(io, warning)
-  return { ...read, config, warnings, ...(ignored === undefined ? {} : { ignored }) }
+  return { ...loaded, config, warnings, ...(ignored === undefined ? {} : { ignored }) }
 }
 
 /** @returns the environment of the configuration */
@@ -89,15 +89,15 @@ export function recordingFor(args: Args, io: Io): RecordingOptions {
 }
 
 /** Files that other users can write and that decide what runs. @throws PegboardError E_CONFIG_WRITABLE if `exposed` */
-function unsafeFiles({ file, modulesDir }: Config, exposed: boolean): string[] {
+function findUnsafeFiles({ file, modulesDir }: Config, exposed: boolean): string[] {
   if (file === undefined) return []
   const lock = lockFile(file)
-  const looked: [string, string | undefined][] = [
+  const checks: [string, string | undefined][] = [
     ['The configuration file', replacedByOthers(file)],
     ['The lock file', lock === undefined ? undefined : writtenByOthers(lock)],
     ['The modules folder', modulesDir === undefined ? undefined : writtenByOthers(modulesDir)],
   ]
-  return looked.flatMap(([what, why]) => {
+  return checks.flatMap(([what, why]) => {
     if (why === undefined) return []
     if (!exposed) return [`${what} is not safe: ${why}.`]
     throw new PegboardError('E_CONFIG_WRITABLE', `${what} is not safe to serve over HTTP: ${why}.`, {
@@ -112,16 +112,16 @@ function unsafeFiles({ file, modulesDir }: Config, exposed: boolean): string[] {
  */
 export function withFlags(config: Config, args: Args): Config {
   if (args.values['frozen'] !== true) return config
-  const fetched = Object.entries(config.servers).flatMap(([id, server]) => {
+  const unpinned = Object.entries(config.servers).flatMap(([id, server]) => {
     const name = server.enabled ? unpinnedPackage(server) : undefined
     return name === undefined
       ? []
       : [{ id, reason: `${server.where} fetches the newest version of ${name}, which --frozen refuses` }]
   })
-  if (fetched.length === 0) return config
-  const out = new Set(fetched.map(({ id }) => id))
-  const servers = Object.fromEntries(Object.entries(config.servers).filter(([id]) => !out.has(id)))
-  return { ...config, servers, skipped: [...config.skipped, ...fetched] }
+  if (unpinned.length === 0) return config
+  const unpinnedIds = new Set(unpinned.map(({ id }) => id))
+  const servers = Object.fromEntries(Object.entries(config.servers).filter(([id]) => !unpinnedIds.has(id)))
+  return { ...config, servers, skipped: [...config.skipped, ...unpinned] }
 }
 
 /**
@@ -138,7 +138,7 @@ export function openLog(args: Args, io: Io, level: LogLevel, format?: LogSetting
 }
 
 /** `dice.ts:14 total is not defined` for a call that failed by a bug in a drop-in. */
-function bugOf({ message, at, error, tool, callId }: Readonly<Record<string, unknown>>): string | undefined {
+function describeBug({ message, at, error, tool, callId }: Readonly<Record<string, unknown>>): string | undefined {
   if (message !== 'call' || typeof at !== 'string' || error === undefined) return undefined
   return `${at} ${(error as { message?: string }).message ?? ''} (${tool}, ${callId})`
 }
@@ -149,7 +149,7 @@ export function formatLogEntry(line: string): string {
   // Not a log entry.
   if (entry === undefined) return line
   const { time: _time, level, scope, message, ...fields } = entry
-  const bug = bugOf(entry)
+  const bug = describeBug(entry)
   if (bug !== undefined) return toPrintable(`pegboard: ${bug}`)
   const head = [level, scope, message].filter((part) => part !== undefined && part !== 'info').join(': ')
   const rest = Object.entries(fields).map(
@@ -196,7 +196,7 @@ export interface Session extends Pick<OpenedConfig, 'config' | 'warnings' | 'ign
 
 /**
  * Starts an app for one command, and stops it afterwards.
- * @param options.awaited servers to wait for, evaluated again after each change (default all)
+ * @param options.shouldWaitFor servers to wait for, evaluated again after each change (default all)
  * @param options.waitS seconds to wait without --wait (default 10, or 60 for a server that may be downloading)
  * @param options.early called after two seconds if servers are still starting
  */
@@ -205,12 +205,12 @@ export async function withApp(
   io: Io,
   use: (session: Session) => number | Promise<number>,
   options: Pick<AppOptions, 'onModelProgress' | 'everyModule'> & {
-    readonly awaited?: (server: Server, session: Session) => boolean
+    readonly shouldWaitFor?: (server: Server, session: Session) => boolean
     readonly waitS?: number
     readonly early?: (session: Session) => void
   } = {},
 ): Promise<number> {
-  const { awaited = () => true, waitS, early, ...appOptions } = options
+  const { shouldWaitFor = () => true, waitS, early, ...appOptions } = options
   const waitMs = readInteger(args, 'wait', 0, 600, waitS ?? 10) * 1_000
   const { config, warnings, ignored } = await openConfig(args, io)
   const caller = { ...localCaller, profile: profileFor(args, config) }
@@ -224,18 +224,18 @@ export async function withApp(
     await app.start()
     for (const failed of app.failed()) writeWarning(io, `not loaded: ${failureLine(failed)}`)
     const session = { app, config, caller, warnings, ...(ignored === undefined ? {} : { ignored }) }
-    const isAwaited = (server: Server): boolean => awaited(server, session)
-    const momentMs = Math.min(waitMs, MOMENT_MS)
-    await app.settled(momentMs, isAwaited)
+    const isAwaited = (server: Server): boolean => shouldWaitFor(server, session)
+    const shortWaitMs = Math.min(waitMs, SHORT_WAIT_MS)
+    await app.settled(shortWaitMs, isAwaited)
     // A short rest of the wait needs no message.
-    const waiting = waitMs >= 2 * MOMENT_MS && findWaiting(app, isAwaited).length > 0
-    if (waiting) early?.(session)
-    const stop = waiting ? showProgress(app, isAwaited, io) : () => undefined
-    await app.settled(waitMs - momentMs, isAwaited).finally(stop)
+    const isWaiting = waitMs >= 2 * SHORT_WAIT_MS && findWaiting(app, isAwaited).length > 0
+    if (isWaiting) early?.(session)
+    const stop = isWaiting ? showProgress(app, isAwaited, io) : () => undefined
+    await app.settled(waitMs - shortWaitMs, isAwaited).finally(stop)
     if (waitS === undefined && readOption(args, 'wait') === undefined) await waitForDownloads(session, isAwaited, io)
-    for (const one of app.upstreams.status())
-      if (one.pending && one.tools === 0 && isAwaited(one))
-        writeWarning(io, `${describeLateServer(one)}; to wait longer: --wait ${LONG_WAIT_S}`)
+    for (const server of app.upstreams.status())
+      if (server.pending && server.tools === 0 && isAwaited(server))
+        writeWarning(io, `${describeLateServer(server)}; to wait longer: --wait ${LONG_WAIT_S}`)
     return await use(session)
   } finally {
     await app.stop()
@@ -243,35 +243,35 @@ export async function withApp(
 }
 
 const findWaiting = (app: App, isAwaited: (server: Server) => boolean): UpstreamStatus[] =>
-  app.upstreams.status().filter((one) => one.pending && isAwaited(one))
+  app.upstreams.status().filter((server) => server.pending && isAwaited(server))
 
 /** Reports the servers that are starting, and the result of each. @returns stops reporting */
 function showProgress(app: App, isAwaited: (server: Server) => boolean, io: Io): () => void {
   const startedAt = Date.now()
-  const missing = new Set(findWaiting(app, isAwaited).map(({ module }) => module))
-  const live = io.terminal?.err === true
-  const names = (): string => [...missing].join(', ')
-  const tell = (line: string): void => io.stderr(`${live ? ERASE : ''}pegboard: ${line}\n`)
+  const startingModules = new Set(findWaiting(app, isAwaited).map(({ module }) => module))
+  const isTerminal = io.terminal?.err === true
+  const names = (): string => [...startingModules].join(', ')
+  const print = (line: string): void => io.stderr(`${isTerminal ? ERASE : ''}pegboard: ${line}\n`)
   const redraw = (): void => {
-    if (live && missing.size > 0)
+    if (isTerminal && startingModules.size > 0)
       io.stderr(`${ERASE}pegboard: waiting for ${names()} (${Math.round((Date.now() - startedAt) / 1_000)} s)`)
   }
-  const look = (): void => {
+  const reportChanges = (): void => {
     for (const { module, pending, tools, state, detail, reason } of app.upstreams.status()) {
-      if (pending || !missing.delete(module)) continue
-      tell(
+      if (pending || !startingModules.delete(module)) continue
+      print(
         state === 'failing' ? `${module} failed: ${detail ?? reason}` : `${module} has ${formatCount(tools, 'tool')}`,
       )
     }
     redraw()
   }
-  if (live) redraw()
-  else tell(`waiting for ${names()}`)
-  const timer = setInterval(look, 1_000)
+  if (isTerminal) redraw()
+  else print(`waiting for ${names()}`)
+  const timer = setInterval(reportChanges, 1_000)
   return () => {
     clearInterval(timer)
-    look()
-    if (live) io.stderr(ERASE)
+    reportChanges()
+    if (isTerminal) io.stderr(ERASE)
   }
 }
 
@@ -282,17 +282,19 @@ async function waitForDownloads(
   io: Io,
 ): Promise<void> {
   // A server with a reason is not downloading.
-  const installs = ({ id, tools, reason }: UpstreamStatus): boolean => {
+  const mayBeDownloading = ({ id, tools, reason }: UpstreamStatus): boolean => {
     const settings = config.servers[id]
     return tools === 0 && reason === undefined && settings !== undefined && mayInstall(settings)
   }
-  const slow = app.upstreams.status().filter((one) => one.pending && installs(one) && isAwaited(one))
+  const slow = app.upstreams
+    .status()
+    .filter((server) => server.pending && mayBeDownloading(server) && isAwaited(server))
   if (slow.length === 0) return
   const names = slow.map(({ module }) => module).join(', ')
   io.stderr(`pegboard: waiting up to ${INSTALL_WAIT_MS / 1_000} s more for ${names}, which may still be downloading\n`)
-  const still = (one: Server): boolean => slow.some(({ id }) => id === one.id) && isAwaited(one)
-  const stop = showProgress(app, still, io)
-  await app.settled(INSTALL_WAIT_MS, still).finally(stop)
+  const isSlow = (server: Server): boolean => slow.some(({ id }) => id === server.id) && isAwaited(server)
+  const stop = showProgress(app, isSlow, io)
+  await app.settled(INSTALL_WAIT_MS, isSlow).finally(stop)
 }
 
 /** Warns of servers that run the latest version of a package; undefined if there is none. */
@@ -305,8 +307,8 @@ export function unpinnedWarning({ servers }: Config): string | undefined {
   return `These servers fetch the newest version of a package when they start: ${names.join(', ')}. To run a fixed version, write name@1.2.3.`
 }
 
-const describeLateServer = ({ module, detail, reason, ...one }: UpstreamStatus): string =>
-  reason === undefined ? `${module} ${describeStarting(one)}` : `${module}: ${detail ?? reason}`
+const describeLateServer = ({ module, detail, reason, ...status }: UpstreamStatus): string =>
+  reason === undefined ? `${module} ${describeStarting(status)}` : `${module}: ${detail ?? reason}`
 
 /** State of a server that has not answered yet and gave no reason. */
 export const describeStarting = ({ transport, installs }: Pick<UpstreamStatus, 'transport' | 'installs'>): string =>

@@ -3,7 +3,7 @@ import { findConfig } from './find-config.ts'
 import { formatTable, type Io } from './io.ts'
 
 /** What a newcomer does next, in this order. */
-const NEXT: readonly (readonly [command: string, words: string, about: string])[] = [
+const NEXT_COMMANDS: readonly (readonly [command: string, words: string, about: string])[] = [
   ['init', 'init', 'Find the servers of your clients, and set up Pegboard.'],
   ['serve', 'serve', 'Serve all tools over HTTP, and show the lines to paste into clients.'],
   ['search', 'search "what you want to do"', 'Search the tools as a client does.'],
@@ -15,16 +15,18 @@ const NEXT: readonly (readonly [command: string, words: string, about: string])[
 export async function run(version: string, io: Io): Promise<number> {
   // Nobody is asked here whether to use the configuration of a project.
   const { file, ignored } = await findConfig(undefined, { ...io, terminal: { out: false, err: false } })
-  const used =
+  const configuration =
     file ??
     (ignored === undefined
       ? 'none yet. The bundled modules work without one'
       : `${ignored} waits for your confirmation: run a command such as list`)
-  const listedCommands = NEXT.filter(([name]) => name === 'help' || commands.some((one) => one.name === name))
+  const listedCommands = NEXT_COMMANDS.filter(
+    ([name]) => name === 'help' || commands.some((command) => command.name === name),
+  )
   io.stdout(
     [
       `Pegboard ${version}: one MCP server in front of every tool an agent has.\n`,
-      `Configuration: ${used}.\n\n`,
+      `Configuration: ${configuration}.\n\n`,
       formatTable(listedCommands.map(([, words, about]) => [`  ${io.self.called} ${words}`, about])),
       '\nMCP clients start Pegboard with the same command. Without a terminal it serves MCP on stdin and stdout.\n',
     ].join(''),

@@ -2,7 +2,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { LaterRow, LiveEvent } from '../ui/api-types.ts'
 import { PAGE_HEADER } from '../ui/ui-guard.ts'
-import { notRunning, type PageAddress } from './served-page.ts'
+import { createNotRunningError, type PageAddress } from './served-page.ts'
 
 async function request({ url, key }: PageAddress, path: string, init: RequestInit): Promise<Response> {
   const headers = { authorization: `Bearer ${key}`, [PAGE_HEADER]: '1', 'content-type': 'application/json' }
@@ -12,7 +12,7 @@ async function request({ url, key }: PageAddress, path: string, init: RequestIni
   } catch (error) {
     if (init.signal?.aborted) throw error
     // The server was killed, and left its file.
-    throw notRunning()
+    throw createNotRunningError()
   }
   if (response.ok) return response
   const problem: unknown = await response.json().catch(() => undefined)
@@ -26,9 +26,9 @@ async function request({ url, key }: PageAddress, path: string, init: RequestIni
 /** A link that opens the page of a running server once. @throws PegboardError E_NOT_FOUND if none runs */
 export async function requestLink(address: PageAddress): Promise<string> {
   const response = await request(address, 'link', { method: 'POST', body: '{}' })
-  const answer: unknown = await response.json()
-  if (isRecord(answer) && typeof answer['url'] === 'string') return answer['url']
-  throw notRunning()
+  const body: unknown = await response.json()
+  if (isRecord(body) && typeof body['url'] === 'string') return body['url']
+  throw createNotRunningError()
 }
 
 /** Background tasks, watchers and schedules of all users. */
@@ -46,13 +46,13 @@ export async function stopLater(address: PageAddress, { kind, id }: Pick<LaterRo
 export async function* followPage(address: PageAddress, signal: AbortSignal): AsyncGenerator<LiveEvent> {
   const response = await request(address, 'events', { method: 'GET', signal })
   const reader = (response.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader()
-  let rest = ''
+  let incomplete = ''
   try {
     for (;;) {
       const { value, done } = await reader.read()
       if (done) return
-      const frames = (rest + value).split('\n\n')
-      rest = frames.pop() ?? ''
+      const frames = (incomplete + value).split('\n\n')
+      incomplete = frames.pop() ?? ''
       for (const frame of frames) {
         const data = /^data: (.*)$/m.exec(frame)?.[1]
         if (data !== undefined) yield JSON.parse(data) as LiveEvent

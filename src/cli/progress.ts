@@ -5,7 +5,7 @@ const WIDTH = 24
 const EVERY_MS = 100
 
 /** Shows the progress of a loading search model in one line; `done` clears it. Silent without a terminal. */
-export function modelProgress(
+export function createModelProgress(
   io: Io,
   isTerminal = process.stderr.isTTY === true,
 ): { readonly show: (progress: LoadProgress) => void; readonly done: () => void } {
@@ -15,7 +15,7 @@ export function modelProgress(
       const now = performance.now()
       if (!isTerminal || now - shownAt < EVERY_MS) return
       shownAt = now
-      io.stderr(`${ERASE}${barOf(loaded, total)} ${file}`)
+      io.stderr(`${ERASE}${formatBar(loaded, total)} ${file}`)
     },
     done() {
       if (shownAt > Number.NEGATIVE_INFINITY) io.stderr(ERASE)
@@ -26,9 +26,9 @@ export function modelProgress(
 
 const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1)
 
-function barOf(loaded: number, total: number | undefined): string {
+function formatBar(loaded: number, total: number | undefined): string {
   if (!total) return `${megabytes(loaded)} MB`
   const share = Math.min(1, loaded / total)
-  const full = Math.round(share * WIDTH)
-  return `[${'#'.repeat(full)}${'.'.repeat(WIDTH - full)}] ${Math.round(share * 100)} % of ${megabytes(total)} MB`
+  const filled = Math.round(share * WIDTH)
+  return `[${'#'.repeat(filled)}${'.'.repeat(WIDTH - filled)}] ${Math.round(share * 100)} % of ${megabytes(total)} MB`
 }

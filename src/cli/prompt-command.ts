@@ -2,7 +2,7 @@ import { toolUseMode } from '../agent/tool-use-mode.ts'
 import { systemPrompt } from '../agent/tools-prompt.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { instructionsWithFacts } from '../server/instructions.ts'
-import { type Args, oneOf, readOption, writeAnswer } from './args.ts'
+import { type Args, readChoice, readOption, writeAnswer } from './args.ts'
 import type { Io } from './io.ts'
 import { withApp } from './open-app.ts'
 
@@ -15,7 +15,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       readOption(args, 'provider') ?? app.view(caller).profile.provider,
       app.server.textTools,
     )
-    const mode = oneOf(args, 'mode', ['native', 'text'], byProvider)
+    const mode = readChoice(args, 'mode', ['native', 'text'], byProvider)
     const prompt = systemPrompt({
       ...(await instructionsWithFacts(app.server, caller)),
       mode,

@@ -16,11 +16,11 @@ export function openQuestions(io: Io, signal: AbortSignal = io.stop): Questions 
   if (!canAsk(io)) return undefined
   const lines = createInterface({ input: io.input, terminal: false, signal: AbortSignal.any([signal, io.stop]) })
   // It keeps lines that arrive between two questions.
-  const typed = lines[Symbol.asyncIterator]()
+  const lineIterator = lines[Symbol.asyncIterator]()
   return {
     async ask(question) {
       io.stderr(question)
-      const { value, done } = await typed.next()
+      const { value, done } = await lineIterator.next()
       return done ? undefined : value.trim()
     },
     close: () => lines.close(),
@@ -49,13 +49,13 @@ export const askYes = async (question: string, io: Io): Promise<boolean> =>
 export function parseChoice(answer: string, count: number, fallback: readonly number[]): readonly number[] | undefined {
   if (answer === '') return fallback
   if (/^none$/i.test(answer)) return []
-  if (/^all$/i.test(answer)) return Array.from({ length: count }, (_, at) => at)
+  if (/^all$/i.test(answer)) return Array.from({ length: count }, (_, index) => index)
   const chosen = new Set<number>()
   for (const part of answer.split(/[\s,]+/)) {
     const [, first, last = first] = /^(\d{1,4})(?:-(\d{1,4}))?$/.exec(part) ?? []
     if (first === undefined || Number(first) < 1 || Number(last) > count || Number(first) > Number(last))
       return undefined
-    for (let at = Number(first); at <= Number(last); at++) chosen.add(at - 1)
+    for (let index = Number(first); index <= Number(last); index++) chosen.add(index - 1)
   }
   return [...chosen].sort((a, b) => a - b)
 }

@@ -6,7 +6,7 @@ const INTERRUPT = '\u0003'
 const END = '\u0004'
 const ERASERS = new Set(['\u007f', '\b'])
 
-type Terminal = Io['input'] & { setRawMode?(on: boolean): unknown }
+type Terminal = Io['input'] & { setRawMode?(isRaw: boolean): unknown }
 
 /** Reads a secret: one line that the terminal does not show, or all of stdin without its last line break. */
 export async function readHidden(prompt: string, io: Io, maxChars: number): Promise<string> {
@@ -29,28 +29,28 @@ function readLine({ input, stop }: Io, maxChars: number): Promise<string> {
   const decoder = new StringDecoder('utf8')
   return new Promise((resolve, reject) => {
     let typed: string[] = []
-    const end = (finish: () => void): void => {
-      input.off('data', take)
+    const finishReading = (finish: () => void): void => {
+      input.off('data', onData)
       input.off('end', abort)
       stop.removeEventListener('abort', abort)
       finish()
     }
-    const abort = (): void => end(() => reject(new UsageError('no value was given')))
-    const take = (chunk: Buffer | string): void => {
+    const abort = (): void => finishReading(() => reject(new UsageError('no value was given')))
+    const onData = (chunk: Buffer | string): void => {
       for (const char of decoder.write(Buffer.from(chunk))) {
         if (char === INTERRUPT) {
           abort()
           return
         }
         if (char === END || RETURN.test(char)) {
-          end(() => resolve(typed.join('')))
+          finishReading(() => resolve(typed.join('')))
           return
         }
         if (ERASERS.has(char)) typed = typed.slice(0, -1)
         else if (typed.length <= maxChars) typed.push(char)
       }
     }
-    input.on('data', take)
+    input.on('data', onData)
     input.once('end', abort)
     stop.addEventListener('abort', abort)
   })

@@ -8,10 +8,10 @@ import { type Io, UsageError } from './io.ts'
 export async function run(args: Args, io: Io): Promise<number> {
   const [folder, ...rest] = args.positionals
   if (folder === undefined) throw new UsageError('record needs a folder for the recordings')
-  const { run: perform } = rest.length > 0 ? await import('./call.ts') : await import('./serve.ts')
-  const code = await perform({ values: { ...args.values, record: folder }, positionals: rest }, io)
+  const { run: runCommand } = rest.length > 0 ? await import('./call.ts') : await import('./serve.ts')
+  const code = await runCommand({ values: { ...args.values, record: folder }, positionals: rest }, io)
   const cassettes = cassettesIn(resolve(io.cwd, folder))
-  const calls = cassettes.reduce((sum, one) => sum + one.calls.length, 0)
+  const calls = cassettes.reduce((sum, cassette) => sum + cassette.calls.length, 0)
   io.stderr(`pegboard: ${folder} holds ${formatCount(calls, 'call')} of ${formatCount(cassettes.length, 'server')}.\n`)
   return code
 }

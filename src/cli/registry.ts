@@ -5,9 +5,9 @@ import { openConfig } from './open-app.ts'
 
 /** `pegboard registry search <words>` and `pegboard registry show <name>`. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [what, ...words] = args.positionals
-  if (what === 'search' && words.length > 0) return await search(args, io, words)
-  if (what === 'show' && words[0] !== undefined && words.length === 1) return await show(args, io, words[0])
+  const [action, ...words] = args.positionals
+  if (action === 'search' && words.length > 0) return await search(args, io, words)
+  if (action === 'show' && words[0] !== undefined && words.length === 1) return await show(args, io, words[0])
   throw new UsageError('registry takes search <words> or show <name>')
 }
 
@@ -42,16 +42,16 @@ function search(args: Args, io: Io, words: readonly string[]): Promise<number> {
   })
 }
 
-function show(args: Args, io: Io, named: string): Promise<number> {
-  const [, name = '', version] = /^([^@]*)(?:@(.+))?$/.exec(named) ?? []
+function show(args: Args, io: Io, nameAndVersion: string): Promise<number> {
+  const [, name = '', version] = /^([^@]*)(?:@(.+))?$/.exec(nameAndVersion) ?? []
   return withRegistry(args, io, async (registry) => {
     const server = await registry.server(name, version)
     const versions = await registry.versions(name)
     if (args.values['json'] === true) writeJson(io, { registry: registry.url, ...server, versions })
     else {
-      const { plansOf, planText } = await import('./add-plan.ts')
-      const plans = plansOf(server, registry.url, (why) => writeWarning(io, why))
-      io.stdout(planText(plans, server, versions))
+      const { createPlans, formatPlans } = await import('./add-plan.ts')
+      const plans = createPlans(server, registry.url, (why) => writeWarning(io, why))
+      io.stdout(formatPlans(plans, server, versions))
     }
     return 0
   })

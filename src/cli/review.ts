@@ -18,7 +18,7 @@ import type { Change } from '../trust/definition-diff.ts'
 import { escapeLine as line } from '../trust/find-hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
 import { type Args, writeAnswer } from './args.ts'
-import { asTyped } from './invocation.ts'
+import { withTypedCommands } from './invocation.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
 import { openConfig, openLog } from './open-app.ts'
 
@@ -40,42 +40,42 @@ export async function run(args: Args, io: Io): Promise<number> {
     throw new PegboardError('E_CONFIG_SYNTAX', `${desk.lock.broken}.`, {
       hint: 'Repair it, or take it from version control; deleting it means approving everything again.',
     })
-  const servers = await usage(() => serversOf(desk, serverName))
-  if (accept === true || reject === true) return await settle(desk, servers, names, accept === true, args, io)
-  const shown = names.length === 0 ? servers : servers.map((server) => selectTools(server, names))
-  const out = serverName === undefined ? config.skipped.filter(({ self }) => self !== true) : []
-  const waits = shown.some(({ seen, waiting }) => !seen || waiting.length > 0)
+  const servers = await withUsageErrors(() => serversOf(desk, serverName))
+  if (accept === true || reject === true) return await decideTools(desk, servers, names, accept === true, args, io)
+  const shownServers = names.length === 0 ? servers : servers.map((server) => selectTools(server, names))
+  const skipped = serverName === undefined ? config.skipped.filter(({ self }) => self !== true) : []
+  const hasWaiting = shownServers.some(({ seen, waiting }) => !seen || waiting.length > 0)
   // A server that was left out cannot be compared.
-  const differs = waits || (frozen === true && out.length > 0)
-  const answer = { ok: !differs, servers: shown, ...(out.length === 0 ? {} : { left_out: out }) }
-  writeAnswer(args, io, answer, asTyped(reportText(shown, out), args, io))
-  for (const { id, waiting } of shown) rememberShown(desk, id, waiting, names.length > 0)
+  const differs = hasWaiting || (frozen === true && skipped.length > 0)
+  const answer = { ok: !differs, servers: shownServers, ...(skipped.length === 0 ? {} : { left_out: skipped }) }
+  writeAnswer(args, io, answer, withTypedCommands(formatReport(shownServers, skipped), args, io))
+  for (const { id, waiting } of shownServers) rememberShown(desk, id, waiting, names.length > 0)
   return frozen === true && differs ? 1 : 0
 }
 
-async function settle(
+async function decideTools(
   desk: ReviewDesk,
   servers: readonly ReviewedServer[],
   names: readonly string[],
-  accepted: boolean,
+  isAccepted: boolean,
   args: Args,
   io: Io,
 ): Promise<number> {
-  const done = await usage(() => decide(desk, servers, names, accepted))
+  const decided = await withUsageErrors(() => decide(desk, servers, names, isAccepted))
   if (desk.lock.unsaved !== undefined) {
     io.stderr(`pegboard: nothing was changed: ${desk.lock.unsaved}\n`)
     return 1
   }
-  if (args.values['json'] === true) writeJson(io, { ok: true, [accepted ? 'accepted' : 'rejected']: done })
-  else if (done.length === 0) io.stdout('No tools to review.\n')
+  if (args.values['json'] === true) writeJson(io, { ok: true, [isAccepted ? 'accepted' : 'rejected']: decided })
+  else if (decided.length === 0) io.stdout('No tools to review.\n')
   else
-    for (const { server, tools } of done)
-      io.stdout(`${server}: ${accepted ? 'approved' : 'rejected'}: ${tools.map(line).join(', ') || 'nothing new'}\n`)
+    for (const { server, tools } of decided)
+      io.stdout(`${server}: ${isAccepted ? 'approved' : 'rejected'}: ${tools.map(line).join(', ') || 'nothing new'}\n`)
   return 0
 }
 
 /** A wrong name is a wrong command line. */
-async function usage<T>(work: () => T | Promise<T>): Promise<T> {
+async function withUsageErrors<T>(work: () => T | Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
@@ -92,26 +92,26 @@ const STATES: Readonly<Record<WaitingTool['state'], string>> = {
   first: 'approved when its server is next used',
 }
 
-function reportText(servers: readonly ReviewedServer[], out: Config['skipped']): string {
-  if (servers.length + out.length === 0) return 'No servers are configured.\n'
+function formatReport(servers: readonly ReviewedServer[], skipped: Config['skipped']): string {
+  if (servers.length + skipped.length === 0) return 'No servers are configured.\n'
   const waiting = servers.filter((server) => server.waiting.length > 0)
-  const how = waiting.length === 0 ? '' : `\n${howToDecide(waiting.map(({ id }) => id))}`
+  const instructions = waiting.length === 0 ? '' : `\n${describeNextStep(waiting.map(({ id }) => id))}`
   const [quiet, others] = [servers.filter(isQuiet), servers.filter((server) => !isQuiet(server))]
   const texts = [
-    ...others.map(serverText),
+    ...others.map(formatServer),
     ...[...groupBy(quiet, ({ trust }) => trust)].map(
       ([trust, group]) => `${group.map(({ id }) => id).join(', ')} (trust: ${trust}): no tools to review\n`,
     ),
-    ...out.map(({ id, reason }) => `${id}: left out: ${reason}\n`),
+    ...skipped.map(({ id, reason }) => `${id}: left out: ${reason}\n`),
   ]
-  return `${texts.join('\n')}${how}`
+  return `${texts.join('\n')}${instructions}`
 }
 
 /** True for a server about which there is nothing to say. */
 const isQuiet = ({ seen, waiting, rejected, gone }: ReviewedServer): boolean =>
   seen && waiting.length + rejected.length + gone.length === 0
 
-function howToDecide([id = '', ...more]: readonly string[]): string {
+function describeNextStep([id = '', ...more]: readonly string[]): string {
   const name = more.length > 0 ? 'SERVER' : quoteWord(id)
   return [
     `Approve all tools${more.length > 0 ? ' of a server' : ''}:  pegboard review ${name} --accept\n`,
@@ -119,11 +119,11 @@ function howToDecide([id = '', ...more]: readonly string[]): string {
   ].join('')
 }
 
-function serverText({ id, trust, seen, waiting, rejected, gone }: ReviewedServer): string {
+function formatServer({ id, trust, seen, waiting, rejected, gone }: ReviewedServer): string {
   const head = `${id} (trust: ${trust}): `
   if (!seen)
     return `${head}its tools were never read on this machine. To read them, or to see why that fails: pegboard check\n`
-  const left = [
+  const otherLines = [
     ...(rejected.length > 0
       ? [
           `  rejected: ${rejected.map(line).join(', ')}\n`,
@@ -132,11 +132,15 @@ function serverText({ id, trust, seen, waiting, rejected, gone }: ReviewedServer
       : []),
     ...(gone.length > 0 ? [`  no longer offered: ${gone.map(line).join(', ')}\n`] : []),
   ].join('')
-  if (waiting.length === 0) return `${head}no tools to review\n${left}`
-  return [`${head}${formatCount(waiting.length, 'tool')} to review\n`, ...waiting.map(waitingText), left].join('')
+  if (waiting.length === 0) return `${head}no tools to review\n${otherLines}`
+  return [
+    `${head}${formatCount(waiting.length, 'tool')} to review\n`,
+    ...waiting.map(formatWaitingTool),
+    otherLines,
+  ].join('')
 }
 
-function waitingText({ name, state, findings, changes, unknownBefore }: WaitingTool): string {
+function formatWaitingTool({ name, state, findings, changes, unknownBefore }: WaitingTool): string {
   const lines = [
     `\n  ${line(name)}: ${STATES[state]}`,
     ...findings.flatMap(({ code, level, where, what, evidence }) => [
@@ -144,21 +148,24 @@ function waitingText({ name, state, findings, changes, unknownBefore }: WaitingT
       `      ${line(evidence)}`,
     ]),
     ...(unknownBefore ? ['    the approved definition is not stored on this machine; this is the current one:'] : []),
-    ...cut(changes.flatMap((change) => changeText(change, state === 'changed' && !unknownBefore))),
+    ...limitLines(changes.flatMap((change) => formatChange(change, state === 'changed' && !unknownBefore))),
   ]
   return `${lines.join('\n')}\n`
 }
 
-/** @param signed marks what was removed and what was added */
-function changeText({ field, lines }: Change, signed: boolean): string[] {
+/** @param showsSigns marks what was removed and what was added */
+function formatChange({ field, lines }: Change, showsSigns: boolean): string[] {
   const [first = '', second = ''] = lines
-  const [was, is] = [first.slice(2), second.slice(2)]
-  if (lines.length === 1) return [`    ${signed || first.startsWith('-') ? first.slice(0, 2) : ''}${field}: ${was}`]
-  const both = `    ${field}: ${was} → ${is}`
-  const fits = lines.length === 2 && first.startsWith('-') && second.startsWith('+') && both.length <= 110
-  return fits && !`${was}${is}`.includes('→') ? [both] : [`    ${field}`, ...lines.map((line) => `      ${line}`)]
+  const [oldText, newText] = [first.slice(2), second.slice(2)]
+  if (lines.length === 1)
+    return [`    ${showsSigns || first.startsWith('-') ? first.slice(0, 2) : ''}${field}: ${oldText}`]
+  const combined = `    ${field}: ${oldText} → ${newText}`
+  const fits = lines.length === 2 && first.startsWith('-') && second.startsWith('+') && combined.length <= 110
+  return fits && !`${oldText}${newText}`.includes('→')
+    ? [combined]
+    : [`    ${field}`, ...lines.map((line) => `      ${line}`)]
 }
 
 /** Cuts long schemas for the terminal; --json shows all. */
-const cut = (lines: readonly string[]): readonly string[] =>
+const limitLines = (lines: readonly string[]): readonly string[] =>
   lines.length <= 60 ? lines : [...lines.slice(0, 60), `    … ${lines.length - 60} more lines; see --json`]

@@ -4,10 +4,10 @@ import { signatureOf } from '../core/tool-signature.ts'
 import { callState } from '../meta/call-needs.ts'
 import { describeEmbedder } from '../search/configured-lane.ts'
 import type { SearchHit } from '../search/tool-search.ts'
-import { type Args, oneOf, readInteger } from './args.ts'
+import { type Args, readChoice, readInteger } from './args.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { type Session, withApp } from './open-app.ts'
-import { modelProgress } from './progress.ts'
+import { createModelProgress } from './progress.ts'
 
 export const LANES = ['hybrid', 'lexical', 'vector'] as const
 
@@ -19,11 +19,11 @@ export async function run(args: Args, io: Io): Promise<number> {
   const query = args.positionals.join(' ').trim()
   if (query === '') throw new UsageError('search needs a query, such as pegboard search "read a file"')
   const limit = readInteger(args, 'limit', 1, 100, 5)
-  const lanes = oneOf(args, 'lanes', LANES, 'hybrid')
+  const lanes = readChoice(args, 'lanes', LANES, 'hybrid')
   const explain = args.values['explain'] === true
   const brief = !explain && args.values['limit'] === undefined
-  const progress = modelProgress(io)
-  const find = async ({ app, config, caller, ignored }: Session): Promise<number> => {
+  const progress = createModelProgress(io)
+  const searchTools = async ({ app, config, caller, ignored }: Session): Promise<number> => {
     await app.indexed()
     progress.done()
     const { embedded, semantic } = app.searchStatus()
@@ -42,27 +42,27 @@ export async function run(args: Args, io: Io): Promise<number> {
       if (!entry) return []
       const row = {
         name: hit.id,
-        score: rounded(hit.score),
+        score: round(hit.score),
         description: firstSentence(entry.description, 120),
         params_summary: signatureOf(entry.input.json),
         risk_level: riskOf(entry.tool.effect),
         ...callState(entry, owners.get(entry.tool.module), app),
-        ...(hit.why && { matched: hit.matched, why: whyOf(hit.why) }),
+        ...(hit.why && { matched: hit.matched, why: roundFeatures(hit.why) }),
       }
       return [row]
     })
     if (args.values['json'] === true) writeJson(io, rows)
     else if (rows.length === 0)
       io.stdout(ignored === undefined ? 'Nothing matches.\n' : `Nothing matches: ${ignored} is ignored.\n`)
-    else if (explain) io.stdout(explained(hits))
-    else io.stdout(formatTable(rows.map((row) => [row.score.toFixed(2), row.name, row.risk_level, describe(row)])))
+    else if (explain) io.stdout(formatExplained(hits))
+    else io.stdout(formatTable(rows.map((row) => [row.score.toFixed(2), row.name, row.risk_level, describeTool(row)])))
     return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
   try {
-    return await withApp(args, io, find, {
+    return await withApp(args, io, searchTools, {
       onModelProgress: progress.show,
       // Tools known from disk are searched without waiting for their server.
-      awaited: ({ tools }) => tools === 0,
+      shouldWaitFor: ({ tools }) => tools === 0,
       waitS: 3,
     })
   } finally {
@@ -70,18 +70,18 @@ export async function run(args: Args, io: Io): Promise<number> {
   }
 }
 
-const describe = ({ description, needs }: { readonly description: string; readonly needs?: string }): string =>
+const describeTool = ({ description, needs }: { readonly description: string; readonly needs?: string }): string =>
   needs === undefined ? description : `${description} Needs: ${needs}.`
 
-export const rounded = (value: number): number => Math.round(value * 1e4) / 1e4
+export const round = (value: number): number => Math.round(value * 1e4) / 1e4
 
-const whyOf = (why: NonNullable<SearchHit['why']>) =>
+const roundFeatures = (why: NonNullable<SearchHit['why']>) =>
   Object.fromEntries(
-    Object.entries(why).map(([name, value]) => [name, typeof value === 'number' ? rounded(value) : value]),
+    Object.entries(why).map(([name, value]) => [name, typeof value === 'number' ? round(value) : value]),
   )
 
 /** One line per result, with the parts of its score. */
-function explained(hits: readonly SearchHit[]): string {
+function formatExplained(hits: readonly SearchHit[]): string {
   const head = ['score', 'tool', 'words', 'meaning', 'covered', 'name covered', 'calls', 'model', 'matched words']
   const rows = hits.map(({ id, score, matched, why }) => [
     score.toFixed(2),
@@ -91,7 +91,7 @@ function explained(hits: readonly SearchHit[]): string {
     why?.external === undefined ? '–' : why.external.toFixed(2),
     `${why?.exactName ? '(its name) ' : ''}${matched.join(' ')}`,
   ])
-  const external = hits.some(({ why }) => why?.external !== undefined)
-  const shown = [head, ...rows].map((row) => row.filter((_, at) => external || head[at] !== 'model'))
-  return formatTable(shown)
+  const hasExternal = hits.some(({ why }) => why?.external !== undefined)
+  const visibleRows = [head, ...rows].map((row) => row.filter((_, at) => hasExternal || head[at] !== 'model'))
+  return formatTable(visibleRows)
 }

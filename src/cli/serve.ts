@@ -8,7 +8,7 @@ import { type Caller, localCaller } from '../core/caller.ts'
 import { systemClock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { createLog, type Log } from '../core/log.ts'
-import { activityLine } from './activity-line.ts'
+import { formatActivity } from './activity-line.ts'
 import { type Args, readInteger, readOption } from './args.ts'
 import { type Io, UsageError } from './io.ts'
 import { setupDir } from './machine-of.ts'
@@ -27,14 +27,14 @@ import type { ConnectionInfo } from './snippets.ts'
 /** Time for running requests at shutdown. */
 const GRACE_MS = 2_000
 /** Longest time that the first answer waits for modules. */
-const PATIENCE_MS = 1_500
-const RECORD_PATIENCE_MS = 60_000
+const MAX_MODULE_WAIT_MS = 1_500
+const MAX_RECORD_WAIT_MS = 60_000
 /** After this time without a list, the client counts as one that does not list. */
 const UNLISTED_MS = 2_000
 /** Servers that were never read are read after the first list, or after this time. */
 const FIRST_READ_MS = 1_000
 /** Pause before watching files is tried again. */
-const AGAIN_MS = 5_000
+const RETRY_MS = 5_000
 
 /** `pegboard serve`: runs until the client disconnects or the process gets a signal. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -43,11 +43,11 @@ export async function run(args: Args, io: Io): Promise<number> {
   const config = withAddress(loaded.config, args)
   const caller = { ...localCaller, profile: profileAtStart(args, config, io, overHttp) }
   // People read sentences; JSON is for log collectors.
-  const watched =
+  const isWatched =
     overHttp && io.terminal?.err === true && config.log.level === undefined && config.log.format === undefined
   const log =
-    watched && args.values['verbose'] !== true && args.values['json'] !== true
-      ? activityLog(io)
+    isWatched && args.values['verbose'] !== true && args.values['json'] !== true
+      ? createActivityLog(io)
       : openLog(args, io, config.log.level ?? (overHttp && io.input.isTTY ? 'warn' : 'info'), config.log.format)
   const app = await openApp(config, log, io, {
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
@@ -56,16 +56,16 @@ export async function run(args: Args, io: Io): Promise<number> {
     page: overHttp && (await hasPage(config)),
     setupDir: setupDir(io),
   })
-  const endings: Array<() => void> = []
-  let over = false
+  const stopFunctions: Array<() => void> = []
+  let isOver = false
   let cancelFollowing: (() => void) | undefined
   const followFiles = async (): Promise<void> => {
     const { followConfig, watchConfig } = await import('../config/reload-config.ts')
     const { lockFile } = await import('../trust/lock-file.ts')
-    if (over || config.file === undefined) return
-    endings.push(app.loader.watch())
+    if (isOver || config.file === undefined) return
+    stopFunctions.push(app.loader.watch())
     const lock = lockFile(config.file)
-    if (lock !== undefined) endings.push(watchConfig(lock, () => app.reviewed(), { log }))
+    if (lock !== undefined) stopFunctions.push(watchConfig(lock, () => app.reviewed(), { log }))
     const machine = machineFor(args, io)
     const refine = (after: Config): Config => withAddress(withFlags(after, args), args)
     const onConfig = async (after: Config): Promise<void> => {
@@ -74,38 +74,38 @@ export async function run(args: Args, io: Io): Promise<number> {
     }
     const { secretsFile } = await import('../state/secret-store.ts')
     const secrets = secretsFile(setupDir(io))
-    endings.push(followConfig({ config, text: loaded.text, secrets, machine, log, refine, onConfig }))
+    stopFunctions.push(followConfig({ config, text: loaded.text, secrets, machine, log, refine, onConfig }))
   }
   /** There may be no file descriptor left to load code with. */
   const tryToFollow = (): Promise<void> =>
     followFiles().catch((error: unknown) => {
       log.warn('cannot watch files for now', { error: messageOf(error) })
-      if (!over) cancelFollowing = systemClock.after(AGAIN_MS, () => void tryToFollow())
+      if (!isOver) cancelFollowing = systemClock.after(RETRY_MS, () => void tryToFollow())
     })
   // Background work: indexing, and watching files.
   const follow = async (): Promise<void> => {
-    if (over) return
+    if (isOver) return
     const warning = args.values['replay'] === undefined ? unpinnedWarning(config) : undefined
     if (warning !== undefined) log.warn(warning)
     app.warm()
     await tryToFollow()
-    if (!over) await app.work()
+    if (!isOver) await app.work()
   }
   try {
     await app.open()
     // Drop-ins that take longer appear later.
-    const started = app.start()
-    started.catch((error: unknown) => log.error('modules could not be loaded', { error }))
+    const modulesLoaded = app.start()
+    modulesLoaded.catch((error: unknown) => log.error('modules could not be loaded', { error }))
     // A recording is made with all tools, as it is replayed.
-    const patienceMs = args.values['record'] === undefined ? PATIENCE_MS : RECORD_PATIENCE_MS
-    await Promise.race([started, new Promise((resolve) => setTimeout(resolve, patienceMs).unref())])
-    const serving = { app, config, args, io, follow, caller, started }
+    const maxWaitMs = args.values['record'] === undefined ? MAX_MODULE_WAIT_MS : MAX_RECORD_WAIT_MS
+    await Promise.race([modulesLoaded, new Promise((resolve) => setTimeout(resolve, maxWaitMs).unref())])
+    const serving = { app, config, args, io, follow, caller, modulesLoaded }
     await (overHttp ? serveHttp(serving) : serveStdio(serving))
     return 0
   } finally {
-    over = true
+    isOver = true
     cancelFollowing?.()
-    for (const end of endings) end()
+    for (const stop of stopFunctions) stop()
     await app.stop()
   }
 }
@@ -115,9 +115,9 @@ export async function run(args: Args, io: Io): Promise<number> {
  * pass --profile. Clients over HTTP start nothing.
  */
 function profileAtStart(args: Args, config: Config, io: Io, overHttp: boolean): string {
-  const named = profileFor(args, config)
-  if (overHttp || readOption(args, 'profile') !== undefined) return named
-  return profileForFolder(config, io.cwd, machineFor(args, io)) ?? named
+  const profile = profileFor(args, config)
+  if (overHttp || readOption(args, 'profile') !== undefined) return profile
+  return profileForFolder(config, io.cwd, machineFor(args, io)) ?? profile
 }
 
 /**
@@ -152,23 +152,23 @@ function folderOf(uri: string): string | undefined {
 }
 
 /** One line for each connection, call, refusal and configuration change. */
-function activityLog(io: Io): Log {
-  let last = ''
+function createActivityLog(io: Io): Log {
+  let lastText = ''
   return createLog((line) => {
-    const text = activityLine(line)
+    const text = formatActivity(line)
     // Repeated refusals are logged once.
-    if (text === undefined || (text === last && text.includes('refused a request'))) return
-    last = text
+    if (text === undefined || (text === lastText && text.includes('refused a request'))) return
+    lastText = text
     io.stderr(`${text}\n`)
   }, 'debug')
 }
 
 function wantsHttp(args: Args, io: Io): boolean {
   const { stdio, http, sse, port, host } = args.values
-  const listens = http === true || sse === true
-  if (stdio === true && listens) throw new UsageError('choose --stdio or --http, not both')
+  const isHttp = http === true || sse === true
+  if (stdio === true && isHttp) throw new UsageError('choose --stdio or --http, not both')
   if (stdio === true) return false
-  return listens || port !== undefined || host !== undefined || io.input.isTTY === true
+  return isHttp || port !== undefined || host !== undefined || io.input.isTTY === true
 }
 
 /** The page is for browsers on this machine. */
@@ -193,26 +193,30 @@ interface ServeContext {
   readonly caller: Caller
   follow(): Promise<void>
   /** Resolves when all modules are loaded. */
-  readonly started: Promise<void>
+  readonly modulesLoaded: Promise<void>
 }
 
-async function serveStdio({ app, config, args, io, follow, caller: first }: ServeContext): Promise<void> {
+async function serveStdio({ app, config, args, io, follow, caller: initialCaller }: ServeContext): Promise<void> {
   const { serveOnStdio } = await import('../server/serve-stdio.ts')
-  let caller = first
+  let caller = initialCaller
   const byRoots = profileByRoots(args, config, io)
   let bannerShown = false
-  const tell = async (): Promise<void> => {
+  const announce = async (): Promise<void> => {
     if (bannerShown) return
     bannerShown = true
-    const { bannerText, factsOf } = await import('./banner.ts')
+    const { formatBanner, factsOf } = await import('./banner.ts')
     // JSON logs replace the text.
     if (config.log.format === 'json') app.log.info('serving', { ...factsOf(app, caller) })
-    else io.stderr(bannerText(factsOf(app, caller), io.input.isTTY ? createReach({ args, config, io }) : undefined))
+    else
+      io.stderr(
+        formatBanner(factsOf(app, caller), io.input.isTTY ? createConnectionInfo({ args, config, io }) : undefined),
+      )
     await follow()
   }
   // Clients wait for the first list, so other work starts after it. A client that calls without listing, or that lists
   // with the newer protocol, gets time for its first answers.
-  const tellSoon = (): void => void tell().catch((error: unknown) => app.log.error('after the first list', { error }))
+  const announceInBackground = (): void =>
+    void announce().catch((error: unknown) => app.log.error('after the first list', { error }))
   let cancel: () => void = () => undefined
   const connection = serveOnStdio({
     host: app.server,
@@ -230,12 +234,12 @@ async function serveStdio({ app, config, args, io, follow, caller: first }: Serv
         }
         return profile
       }),
-    onListed: tellSoon,
+    onListed: announceInBackground,
   })
   let hasInput = false
   io.input.once('data', () => {
     hasInput = true
-    cancel = systemClock.after(UNLISTED_MS, tellSoon)
+    cancel = systemClock.after(UNLISTED_MS, announceInBackground)
   })
   await Promise.race([connection.closed, waitForStop(io)])
   cancel()
@@ -248,7 +252,7 @@ async function serveStdio({ app, config, args, io, follow, caller: first }: Serv
     )
 }
 
-async function serveHttp({ app, config, args, io, follow, caller, started }: ServeContext): Promise<void> {
+async function serveHttp({ app, config, args, io, follow, caller, modulesLoaded }: ServeContext): Promise<void> {
   const token = await tokenFor(config)
   if (token !== undefined) io.onSecrets?.([token])
   const { listenHttp } = await import('../server/listen-http.ts')
@@ -264,24 +268,31 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
     page: page?.create,
   })
   const pageUrl = await page?.announce(server.url)
-  const { bannerText, factsOf, shownText } = await import('./banner.ts')
+  const { formatBanner, factsOf, describeExposure } = await import('./banner.ts')
   const { isWildcard } = await import('../server/origin-check.ts')
   const { PLACEHOLDER } = await import('./snippets.ts')
-  const { asTyped } = await import('./invocation.ts')
+  const { withTypedCommands } = await import('./invocation.ts')
   const { auth, oauth, tokens, host, publicUrl, allowedHosts } = config.server.http
   const names = [...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname]), ...allowedHosts]
   const http = { url: `${server.url}/mcp`, token, names: isWildcard(host) ? names : undefined }
   // On other machines, clients use tokens of their own or those of an OAuth issuer.
   const needsToken = auth === 'token' && (tokens.length > 0 || !oauth)
-  const shown = { ...http, token: token ?? (needsToken ? PLACEHOLDER : undefined) }
+  const bannerHttp = { ...http, token: token ?? (needsToken ? PLACEHOLDER : undefined) }
   const facts = factsOf(app, caller, { ...http, page: pageUrl, profiles: Object.keys(config.profiles) })
   if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
-  else io.stdout(asTyped(bannerText(facts, { ...createReach({ args, config, io }), http: shown }), args, io))
-  const loaded = (): void => {
+  else
+    io.stdout(
+      withTypedCommands(
+        formatBanner(facts, { ...createConnectionInfo({ args, config, io }), http: bannerHttp }),
+        args,
+        io,
+      ),
+    )
+  const printLoaded = (): void => {
     if (!io.stop.aborted && args.values['json'] !== true)
-      io.stdout(`\nAll modules are loaded: ${shownText(factsOf(app, caller))}\n`)
+      io.stdout(`\nAll modules are loaded: ${describeExposure(factsOf(app, caller))}\n`)
   }
-  if (facts.loading) started.then(loaded, () => undefined)
+  if (facts.loading) modulesLoaded.then(printLoaded, () => undefined)
   await follow()
   await waitForStop(io)
   await app.drain(GRACE_MS)
@@ -289,7 +300,7 @@ async function serveHttp({ app, config, args, io, follow, caller, started }: Ser
   await server.close(GRACE_MS)
 }
 
-function createReach({ args, config, io }: Pick<ServeContext, 'args' | 'config' | 'io'>): ConnectionInfo {
+function createConnectionInfo({ args, config, io }: Pick<ServeContext, 'args' | 'config' | 'io'>): ConnectionInfo {
   const profile = readOption(args, 'profile')
   return { ...io.self, config: config.file, ...(profile === undefined ? {} : { profile }) }
 }

@@ -59,16 +59,16 @@ export async function createServedPage(app: App, config: Config, clock: Clock): 
 /** @throws PegboardError E_NOT_FOUND if no server has announced its page */
 export async function readPageAddress(config: Config): Promise<PageAddress> {
   try {
-    const read: unknown = JSON.parse(await readFile(fileOf(config), 'utf8'))
-    if (isRecord(read) && typeof read['url'] === 'string' && typeof read['key'] === 'string')
-      return { url: read['url'], key: read['key'] }
+    const content: unknown = JSON.parse(await readFile(fileOf(config), 'utf8'))
+    if (isRecord(content) && typeof content['url'] === 'string' && typeof content['key'] === 'string')
+      return { url: content['url'], key: content['key'] }
   } catch {
     // The error below says what to do.
   }
-  throw notRunning()
+  throw createNotRunningError()
 }
 
-export const notRunning = (): PegboardError =>
+export const createNotRunningError = (): PegboardError =>
   new PegboardError('E_NOT_FOUND', 'No server with a page is running for this configuration.', {
     hint: 'Start one with pegboard serve --http. It shows clients that connect to it, not those that start Pegboard over stdio. server.http.page must not be false.',
   })

@@ -25,20 +25,20 @@ export interface Snippet {
  * Settings to paste into common clients. Claude Desktop always starts its own process; the others use HTTP if
  * available.
  */
-export function snippetsFor(reach: ConnectionInfo): Snippet[] {
-  const { http, config, profile } = reach
+export function createSnippets(connection: ConnectionInfo): Snippet[] {
+  const { http, config, profile } = connection
   const options = [
     ...(config === undefined ? [] : ['--config', config]),
     ...(profile === undefined ? [] : ['--profile', profile]),
   ]
-  const start = { command: reach.node, args: [reach.script, 'serve', '--stdio', ...options] }
+  const start = { command: connection.node, args: [connection.script, 'serve', '--stdio', ...options] }
   const bearer = http?.token === undefined ? {} : { headers: { Authorization: `Bearer ${http.token}` } }
   const remote = http && { url: http.url, ...bearer }
   return [
     {
       client: 'Claude Desktop',
       place: 'claude_desktop_config.json (it starts its own Pegboard)',
-      text: json({ mcpServers: { pegboard: start } }),
+      text: toJson({ mcpServers: { pegboard: start } }),
     },
     {
       client: 'Claude Code',
@@ -47,13 +47,13 @@ export function snippetsFor(reach: ConnectionInfo): Snippet[] {
         ? `claude mcp add --transport http pegboard ${http.url}${http.token === undefined ? '' : ` --header "Authorization: Bearer ${http.token}"`}`
         : `claude mcp add pegboard -- ${[start.command, ...start.args].map(quoteWord).join(' ')}`,
     },
-    { client: 'Cursor', place: '~/.cursor/mcp.json', text: json({ mcpServers: { pegboard: remote ?? start } }) },
+    { client: 'Cursor', place: '~/.cursor/mcp.json', text: toJson({ mcpServers: { pegboard: remote ?? start } }) },
     {
       client: 'VS Code',
       place: '.vscode/mcp.json',
-      text: json({ servers: { pegboard: remote ? { type: 'http', ...remote } : { type: 'stdio', ...start } } }),
+      text: toJson({ servers: { pegboard: remote ? { type: 'http', ...remote } : { type: 'stdio', ...start } } }),
     },
   ]
 }
 
-const json = (value: unknown): string => JSON.stringify(value, null, 2)
+const toJson = (value: unknown): string => JSON.stringify(value, null, 2)

@@ -10,7 +10,7 @@ import { applyEdits } from '../setup/file-edits.ts'
 import { type Args, writeAnswer } from './args.ts'
 import { ERASE, formatTable, type Io } from './io.ts'
 import { openConfig, type Session, withApp } from './open-app.ts'
-import { rounded } from './search.ts'
+import { round } from './search.ts'
 
 const SHOWN_UNUSED = 10
 const SHOWN_QUERIES = 3
@@ -24,17 +24,20 @@ export async function run(args: Args, io: Io): Promise<number> {
     return 0
   }
   // Tools known from disk need no running server.
-  return withApp(args, io, (session) => suggest(session, args, io), { awaited: ({ tools }) => tools === 0, waitS: 3 })
+  return withApp(args, io, (session) => suggest(session, args, io), {
+    shouldWaitFor: ({ tools }) => tools === 0,
+    waitS: 3,
+  })
 }
 
 async function suggest(session: Session, args: Args, io: Io): Promise<number> {
   const { app, config, caller } = session
-  const live = io.terminal?.err === true
+  const isTerminal = io.terminal?.err === true
   const report = await reportAliases(session, Date.now(), {
     signal: io.stop,
-    ...(live && { onProgress: (done, all) => io.stderr(`${ERASE}measured ${done} of ${all} aliases`) }),
+    ...(isTerminal && { onProgress: (done, all) => io.stderr(`${ERASE}measured ${done} of ${all} aliases`) }),
   })
-  if (live) io.stderr(ERASE)
+  if (isTerminal) io.stderr(ERASE)
   const isApplied = args.values['apply'] === true
   const { edit, placed, unplaced } = isApplied
     ? await editAliases(app, config, caller, report.proposals)
@@ -43,15 +46,15 @@ async function suggest(session: Session, args: Args, io: Io): Promise<number> {
     writeAnswer(
       args,
       io,
-      figuresOf(report),
-      `${textOf(report)}${linesToPaste(unplaced)}${hintFor(unplaced, isApplied)}`,
+      toJson(report),
+      `${formatReport(report)}${formatSettings(unplaced)}${hintFor(unplaced, isApplied)}`,
     )
     return 0
   }
   const { id } = await applyEdits([edit], { stateDir: config.dirs.state, clock: systemClock, reason: 'suggest' })
-  const answer = { ...figuresOf(report), applied: placed.map(({ setting }) => setting), undo: id }
-  const written = `\n${diffOf([edit], config.secrets)}\nWritten to ${edit.path}.\n${linesToPaste(unplaced)}`
-  writeAnswer(args, io, answer, `${textOf(report)}${written}`)
+  const answer = { ...toJson(report), applied: placed.map(({ setting }) => setting), undo: id }
+  const changes = `\n${diffOf([edit], config.secrets)}\nWritten to ${edit.path}.\n${formatSettings(unplaced)}`
+  writeAnswer(args, io, answer, `${formatReport(report)}${changes}`)
   return 0
 }
 
@@ -61,7 +64,7 @@ const hintFor = (unplaced: readonly PlacedProposal[], isApplied: boolean): strin
     : ''
 
 /** The settings for proposals that are not in the file. */
-function linesToPaste(proposals: readonly PlacedProposal[]): string {
+function formatSettings(proposals: readonly PlacedProposal[]): string {
   const settings = new Map<string, string[]>()
   for (const { setting, alias } of proposals)
     if (setting !== undefined) getOrInsert(settings, setting, () => []).push(alias)
@@ -70,10 +73,10 @@ function linesToPaste(proposals: readonly PlacedProposal[]): string {
   return `\nSettings:\n${lines.join('')}`
 }
 
-const shownRank = (rank: number): string => (rank === 0 ? '–' : String(rank))
+const formatRank = (rank: number): string => (rank === 0 ? '–' : String(rank))
 const percent = (share: number): string => `${(100 * share).toFixed(0)} %`
 
-function textOf({ misses, proposals, before, after, unused }: AliasReport): string {
+function formatReport({ misses, proposals, before, after, unused }: AliasReport): string {
   if (misses.length === 0) return 'No queries are recorded: each search so far led to a call of its first result.\n'
   const head = `${formatCount(misses.length, 'recorded query', 'recorded queries')}; ${before.queries} different ones led to a call.\n`
   const figures = formatTable([
@@ -84,32 +87,34 @@ function textOf({ misses, proposals, before, after, unused }: AliasReport): stri
       : []),
   ])
   const rows = proposals.map(({ tool, alias, queries, setting }) => {
-    const shown = queries.slice(0, SHOWN_QUERIES)
-    const ranks = shown.map((one) => `"${one.query}" ${shownRank(one.before)} → ${shownRank(one.after)}`).join('; ')
+    const shownQueries = queries.slice(0, SHOWN_QUERIES)
+    const ranks = shownQueries
+      .map((entry) => `"${entry.query}" ${formatRank(entry.before)} → ${formatRank(entry.after)}`)
+      .join('; ')
     const more = queries.length > SHOWN_QUERIES ? ` and ${queries.length - SHOWN_QUERIES} more` : ''
     return [tool, alias, `${ranks}${more}${setting === undefined ? ' (aliases of a module are in its code)' : ''}`]
   })
-  const proposed =
+  const proposalTable =
     rows.length > 0
       ? `\n${formatTable([['tool', 'alias', 'rank for recorded queries'], ...rows])}`
       : '\nNo alias answers a recorded query better without answering another one worse.\n'
-  const none = unused.slice(0, SHOWN_UNUSED).map(({ query, times }) => [`${times} ×`, query])
-  const ignored = none.length > 0 ? `\nNo call followed:\n${formatTable(none)}` : ''
-  return `${head}${before.queries > 0 ? figures : ''}${proposed}${ignored}`
+  const unusedRows = unused.slice(0, SHOWN_UNUSED).map(({ query, times }) => [`${times} ×`, query])
+  const unusedTable = unusedRows.length > 0 ? `\nNo call followed:\n${formatTable(unusedRows)}` : ''
+  return `${head}${before.queries > 0 ? figures : ''}${proposalTable}${unusedTable}`
 }
 
-const scores = ({ queries, recall, ndcg10, mrr }: EvalScores) => ({
+const formatScores = ({ queries, recall, ndcg10, mrr }: EvalScores) => ({
   queries,
-  'recall@1': rounded(recall[1]),
-  'recall@5': rounded(recall[5]),
-  'nDCG@10': rounded(ndcg10),
-  MRR: rounded(mrr),
+  'recall@1': round(recall[1]),
+  'recall@5': round(recall[5]),
+  'nDCG@10': round(ndcg10),
+  MRR: round(mrr),
 })
 
-const figuresOf = ({ misses, proposals, before, after, unused }: AliasReport) => ({
+const toJson = ({ misses, proposals, before, after, unused }: AliasReport) => ({
   recorded: misses.length,
-  before: scores(before),
-  after: scores(after),
+  before: formatScores(before),
+  after: formatScores(after),
   proposals,
   unused,
 })

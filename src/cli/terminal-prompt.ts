@@ -14,15 +14,15 @@ export function promptOnTerminal(io: Io): Relay | undefined {
     async request(method, params, signal) {
       if (method !== 'elicitation/create' || !isRecord(params) || params['mode'] === 'url')
         throw new ProtocolFailure(-32601, `${method} cannot be answered in a terminal`)
-      return await fill(io, params, signal)
+      return await askFields(io, params, signal)
     },
   }
 }
 
-async function fill(io: Io, { message, requestedSchema }: Json, signal: AbortSignal | undefined): Promise<Json> {
+async function askFields(io: Io, { message, requestedSchema }: Json, signal: AbortSignal | undefined): Promise<Json> {
   const questions = openQuestions(io, signal)
   // Without an answer the call was cancelled, or the person left.
-  const cancelled = (): Json => {
+  const createCancelled = (): Json => {
     signal?.throwIfAborted()
     return { action: 'cancel' }
   }
@@ -31,14 +31,14 @@ async function fill(io: Io, { message, requestedSchema }: Json, signal: AbortSig
     const entries = Object.entries(asRecord(asRecord(requestedSchema)['properties']))
     if (entries.length === 0) {
       const answer = await questions?.ask('[y/N] ')
-      if (answer === undefined) return cancelled()
+      if (answer === undefined) return createCancelled()
       return isYes(answer) ? { action: 'accept', content: {} } : { action: 'decline' }
     }
     const content: Record<string, unknown> = {}
     for (const [name, field] of entries) {
       const answer = await questions?.ask(`${toPrintable(name)}${hintOf(field)}: `)
-      if (answer === undefined) return cancelled()
-      const value = typedAs(answer, field)
+      if (answer === undefined) return createCancelled()
+      const value = convertAnswer(answer, field)
       if (value !== undefined) content[name] = value
     }
     return { action: 'accept', content }
@@ -54,16 +54,16 @@ function hintOf(field: unknown): string {
   return toPrintable(
     [about, choices]
       .filter(Boolean)
-      .map((one) => ` (${one})`)
+      .map((note) => ` (${note})`)
       .join(''),
   )
 }
 
 /** The typed text converted to the type of its field; undefined for an empty line. */
-function typedAs(typed: string, field: unknown): unknown {
+function convertAnswer(answer: string, field: unknown): unknown {
   const { type, default: fallback } = asRecord(field)
-  if (typed === '') return fallback
-  if (type === 'boolean') return /^(?:y|yes|true|1)$/i.test(typed)
-  if ((type === 'number' || type === 'integer') && Number.isFinite(Number(typed))) return Number(typed)
-  return typed
+  if (answer === '') return fallback
+  if (type === 'boolean') return /^(?:y|yes|true|1)$/i.test(answer)
+  if ((type === 'number' || type === 'integer') && Number.isFinite(Number(answer))) return Number(answer)
+  return answer
 }

@@ -11,13 +11,13 @@ import {
   readDailyCounts,
 } from '../receipts/daily-counts.ts'
 import { GROUPS, reportUsage, type UsageReport, type UsageSums } from '../receipts/usage-report.ts'
-import { type Args, oneOf, readInteger, readOption, writeAnswer } from './args.ts'
+import { type Args, readChoice, readInteger, readOption, writeAnswer } from './args.ts'
 import { formatTable, type Io } from './io.ts'
 import { openConfig, openLog } from './open-app.ts'
 
 /** `pegboard usage`: tokens by day, tool, client or principal. A running server stores its counts every 30 seconds. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const by = oneOf(args, 'by', GROUPS, 'day')
+  const by = readChoice(args, 'by', GROUPS, 'day')
   const days = readInteger(args, 'days', 1, KEPT_DAYS, 30)
   const { config } = await openConfig(args, io)
   const rows = await readRows(config, openLog(args, io, 'warn', config.log.format), readOption(args, 'principal'))
@@ -40,20 +40,20 @@ export function describeUsage(by: string, { since, counted, estimate_error, tota
   if (rows.length === 0) return `No calls since ${since}.\n`
   const head = [by, 'calls', 'failed', 'menu', 'search', 'schemas', 'results', 'retries', 'tokens', 'direct', 'saved']
   const lines = [...rows.map((row) => cellsOf(row.name, row)), ...(rows.length > 1 ? [cellsOf('total', total)] : [])]
-  const off = `${estimate_error < 0 ? '' : '+'}${percent(estimate_error)}`
+  const deviation = `${estimate_error < 0 ? '' : '+'}${percent(estimate_error)}`
   return [
     formatTable([head, ...lines]),
     `\nSince ${since}, ${formatCount(total.sessions, 'session')}. "direct": all results whole, and all tools known when the client listed them (name, description, input schema).\n`,
     counted === 1 && total.tokens > 0
-      ? `Counted with o200k. The estimate that limits use would be off by ${off}.\n`
-      : `${percent(counted)} counted with o200k${counted > 0 ? ` (the estimate would be off by ${off})` : ''}, the rest estimated.\n`,
+      ? `Counted with o200k. The estimate that limits use would be off by ${deviation}.\n`
+      : `${percent(counted)} counted with o200k${counted > 0 ? ` (the estimate would be off by ${deviation})` : ''}, the rest estimated.\n`,
   ].join('')
 }
 
 function cellsOf(name: string, { calls, failures, by, tokens, direct, saved }: UsageSums): readonly string[] {
   const { menu, search, schemas, results, retries } = by
   const numbers = [calls, failures, menu, search, schemas, results, retries, tokens, direct]
-  return [name, ...numbers.map((one) => one.toLocaleString('en')), direct === 0 ? '' : percent(saved)]
+  return [name, ...numbers.map((value) => value.toLocaleString('en')), direct === 0 ? '' : percent(saved)]
 }
 
 const percent = (share: number): string => `${Math.round(1_000 * share) / 10} %`

@@ -8,8 +8,8 @@ import { didYouMean } from '../core/tool-names.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
 import { createToken, isExpired, type StoredToken, type TokenStore } from '../server/token-store.ts'
-import { type Args, oneOf, readList, readOption, writeAnswer } from './args.ts'
-import { asTyped } from './invocation.ts'
+import { type Args, readChoice, readList, readOption, writeAnswer } from './args.ts'
+import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { openConfig, openLog, profileFor, withApp } from './open-app.ts'
 
@@ -17,17 +17,17 @@ import { openConfig, openLog, profileFor, withApp } from './open-app.ts'
  * `pegboard token`: bearer tokens for this machine, or for all that share a Redis. A running server notices changes.
  */
 export async function run(args: Args, io: Io): Promise<number> {
-  const [what = 'list', name, ...more] = args.positionals
-  const work = new Map([
-    ['create', create],
-    ['list', list],
-    ['revoke', revoke],
-  ]).get(what)
-  if (!work || more.length > 0) throw new UsageError(`token takes create <name>, list or revoke <id or name>`)
+  const [action = 'list', name, ...more] = args.positionals
+  const handler = new Map([
+    ['create', createTokenCommand],
+    ['list', listTokens],
+    ['revoke', revokeTokens],
+  ]).get(action)
+  if (!handler || more.length > 0) throw new UsageError(`token takes create <name>, list or revoke <id or name>`)
   const { config } = await openConfig(args, io)
   const { tokens, shared } = await openAppState(config, openLog(args, io, 'warn', config.log.format))
   try {
-    return await work({ args, io, config, tokens, name })
+    return await handler({ args, io, config, tokens, name })
   } finally {
     await shared.close()
   }
@@ -45,24 +45,24 @@ const PATTERN = /^[\w.*:/-]{1,200}$/
 const ROLE = /^[^\p{Cc}\p{Cf}\p{Z}](?:[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{0,126}[^\p{Cc}\p{Cf}\p{Z}])?$/u
 const PRINCIPAL = /^[A-Za-z0-9@._:+-]{1,128}$/
 
-async function create({ args, io, config, tokens, name }: TokenCommand): Promise<number> {
+async function createTokenCommand({ args, io, config, tokens, name }: TokenCommand): Promise<number> {
   if (name === undefined) throw new UsageError('token create takes the name of the token')
   const principal = readOption(args, 'principal') ?? name
-  for (const one of [name, principal])
-    if (!PRINCIPAL.test(one))
-      throw new UsageError(`"${one}" is not a valid name; use 1 to 128 letters, digits and @ . _ : + -`)
+  for (const value of [name, principal])
+    if (!PRINCIPAL.test(value))
+      throw new UsageError(`"${value}" is not a valid name; use 1 to 128 letters, digits and @ . _ : + -`)
   if (principal === 'local')
     throw new UsageError('local is the name of the person who runs Pegboard; choose another name')
   const now = systemClock.now()
-  for (const one of readList(args, 'tools') ?? [])
-    if (!PATTERN.test(one))
-      throw new UsageError(`--tools takes names of tools such as github.*, not ${JSON.stringify(one.slice(0, 80))}`)
-  for (const one of readList(args, 'role') ?? [])
-    if (!ROLE.test(one)) throw new UsageError(`--role takes a name, not ${JSON.stringify(one.slice(0, 80))}`)
-  const effect = readOption(args, 'effect') === undefined ? undefined : oneOf(args, 'effect', EFFECTS, 'read')
+  for (const pattern of readList(args, 'tools') ?? [])
+    if (!PATTERN.test(pattern))
+      throw new UsageError(`--tools takes names of tools such as github.*, not ${JSON.stringify(pattern.slice(0, 80))}`)
+  for (const role of readList(args, 'role') ?? [])
+    if (!ROLE.test(role)) throw new UsageError(`--role takes a name, not ${JSON.stringify(role.slice(0, 80))}`)
+  const effect = readOption(args, 'effect') === undefined ? undefined : readChoice(args, 'effect', EFFECTS, 'read')
   const tools = readList(args, 'tools')
-  const lasts = readOption(args, 'expires')
-  if ((await tokens.list()).some((one) => one.name === name && !isExpired(one, now)))
+  const expires = readOption(args, 'expires')
+  if ((await tokens.list()).some((storedToken) => storedToken.name === name && !isExpired(storedToken, now)))
     throw new UsageError(`a token "${name}" exists already; revoke it with pegboard token revoke ${name}`)
   const { token, stored } = createToken({
     name,
@@ -71,7 +71,7 @@ async function create({ args, io, config, tokens, name }: TokenCommand): Promise
     roles: readList(args, 'role') ?? [],
     ...grantsOf({ tools, effect }),
     createdAt: now,
-    ...(lasts === undefined ? {} : { expiresAt: now + durationOf(lasts) }),
+    ...(expires === undefined ? {} : { expiresAt: now + parseDuration(expires) }),
   })
   await tokens.add(stored)
   for (const warning of await findMistakes(args, io, { tools, effect })) writeWarning(io, warning)
@@ -92,35 +92,35 @@ async function findMistakes(
   { tools: patterns = [], effect }: { readonly tools: string[] | undefined; readonly effect: Effect | undefined },
 ): Promise<readonly string[]> {
   if (patterns.length === 0 && (effect === undefined || effect === 'destructive')) return []
-  const found: string[] = []
+  const mistakes: string[] = []
   const values = { config: args.values['config'] }
   await withApp(
     { values, positionals: [] },
     { ...io, stderr: () => undefined },
     ({ app, caller }) => {
       const { owners, tools } = app.catalog.snapshot()
-      const granted = { tools: patterns.length > 0 ? patterns : undefined }
-      const named = app.view({ ...caller, ...grantsOf(granted) })
+      const limits = { tools: patterns.length > 0 ? patterns : undefined }
+      const namedView = app.view({ ...caller, ...grantsOf(limits) })
       if (effect === 'read') {
-        const unverifiedRead = named.tools.filter(({ tool }) => tool.unverifiedRead === true)
+        const unverifiedRead = namedView.tools.filter(({ tool }) => tool.unverifiedRead === true)
         for (const { id, module } of app.upstreams.status()) {
           const count = unverifiedRead.filter(({ tool }) => tool.module === module && tool.effect === 'read').length
-          if (count > 0) found.push(formatUntrusted(app.upstreams.where(id), module, count))
+          if (count > 0) mistakes.push(formatUntrusted(app.upstreams.where(id), module, count))
         }
       }
-      const usable = app.view({ ...caller, ...grantsOf({ ...granted, effect }) }).size
-      if (effect !== undefined && named.size > 0 && usable === 0 && found.length === 0)
-        found.push(formatUnusable(effect, named.size))
+      const usable = app.view({ ...caller, ...grantsOf({ ...limits, effect }) }).size
+      if (effect !== undefined && namedView.size > 0 && usable === 0 && mistakes.length === 0)
+        mistakes.push(formatUnusable(effect, namedView.size))
       const names = [...owners.keys(), ...tools.map(({ id }) => id)]
-      for (const pattern of patterns.filter((one) => grantFitsNone(one, owners.values()))) {
-        const bare = pattern.replace(/[._]*\*$/, '')
-        found.push(`--tools "${pattern}" matches no tool${didYouMean(bare, names, '.')}`)
+      for (const pattern of patterns.filter((toolPattern) => grantFitsNone(toolPattern, owners.values()))) {
+        const prefix = pattern.replace(/[._]*\*$/, '')
+        mistakes.push(`--tools "${pattern}" matches no tool${didYouMean(prefix, names, '.')}`)
       }
       return 0
     },
-    { awaited: () => false, waitS: 0 },
+    { shouldWaitFor: () => false, waitS: 0 },
   )
-  return found
+  return mistakes
 }
 
 const formatUnusable = (effect: Effect, count: number): string =>
@@ -129,41 +129,43 @@ const formatUnusable = (effect: Effect, count: number): string =>
 const formatUntrusted = (where: string, module: string, count: number): string =>
   `--effect read leaves out ${formatCount(count, 'tool')} of ${module}, because only the server declares them read-only. Set ${where}.trustHints to true to trust it.`
 
-async function list({ args, io, tokens, name }: TokenCommand): Promise<number> {
+async function listTokens({ args, io, tokens, name }: TokenCommand): Promise<number> {
   if (name !== undefined) throw new UsageError('token list takes no arguments')
   const now = systemClock.now()
-  const all = [...(await tokens.list())].sort((one, other) => one.createdAt - other.createdAt)
+  const tokenList = [...(await tokens.list())].sort((token, otherToken) => token.createdAt - otherToken.createdAt)
   const text =
-    all.length === 0
-      ? asTyped('No tokens exist. To create one, run pegboard token create <name>.\n', args, io)
-      : formatTable(all.map((one) => [one.id, one.name, `${state(one, now)}${describeLimits(one)}`]))
-  const rows = all.map((one) => toJson(one, now))
+    tokenList.length === 0
+      ? withTypedCommands('No tokens exist. To create one, run pegboard token create <name>.\n', args, io)
+      : formatTable(
+          tokenList.map((token) => [token.id, token.name, `${describeState(token, now)}${describeLimits(token)}`]),
+        )
+  const rows = tokenList.map((token) => toJson(token, now))
   writeAnswer(args, io, rows, text)
   return 0
 }
 
-async function revoke({ args, io, tokens, name }: TokenCommand): Promise<number> {
+async function revokeTokens({ args, io, tokens, name }: TokenCommand): Promise<number> {
   if (name === undefined) throw new UsageError('token revoke takes the id or the name of a token')
-  const found = (await tokens.list()).filter((one) => one.id === name || one.name === name)
-  if (found.length === 0)
+  const matches = (await tokens.list()).filter((token) => token.id === name || token.name === name)
+  if (matches.length === 0)
     throw new PegboardError('E_NOT_FOUND', `There is no token "${name}".`, { hint: 'pegboard token list shows them.' })
-  for (const { id } of found) await tokens.remove(id)
+  for (const { id } of matches) await tokens.remove(id)
   const text = `Revoked ${name}. A running server closes its connections within a second.\n`
-  writeAnswer(args, io, { revoked: found.map(({ id }) => id) }, text)
+  writeAnswer(args, io, { revoked: matches.map(({ id }) => id) }, text)
   return 0
 }
 
 const UNITS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
-const LONGEST_MS = 10 * 366 * 86_400_000
+const MAX_DURATION_MS = 10 * 366 * 86_400_000
 
-function durationOf(word: string): number {
+function parseDuration(word: string): number {
   const [, number, unit = ''] = /^(\d{1,6})([mhdw])$/.exec(word) ?? []
   const ms = Number(number) * (UNITS[unit] ?? Number.NaN)
-  if (ms > 0 && ms <= LONGEST_MS) return ms
+  if (ms > 0 && ms <= MAX_DURATION_MS) return ms
   throw new UsageError(`--expires takes minutes, hours, days or weeks such as 90m, 12h, 30d or 4w, not "${word}"`)
 }
 
-const state = ({ expiresAt }: StoredToken, now: number): string => {
+const describeState = ({ expiresAt }: StoredToken, now: number): string => {
   if (expiresAt === undefined) return 'valid until revoked'
   return `${isExpired({ expiresAt }, now) ? 'expired' : 'valid until'} ${new Date(expiresAt).toISOString()}`
 }

@@ -28,49 +28,50 @@ const MAX_CALLS = 200
 export async function run(args: Args, io: Io): Promise<number> {
   const { config } = await openConfig(args, io)
   const address = await readPageAddress(config)
-  const live = io.terminal?.out === true && args.values['json'] !== true && args.values['once'] !== true
-  const seen: TopState = { owners: [], clients: [], calls: [] }
-  const gone = new AbortController()
-  const signal = AbortSignal.any([io.stop, gone.signal])
-  const output = live ? io.claimOutput() : undefined
+  const isLive = io.terminal?.out === true && args.values['json'] !== true && args.values['once'] !== true
+  const state: TopState = { owners: [], clients: [], calls: [] }
+  const abort = new AbortController()
+  const signal = AbortSignal.any([io.stop, abort.signal])
+  const output = isLive ? io.claimOutput() : undefined
   output?.write(SCREEN.enter)
   try {
     for await (const event of followPage(address, signal)) {
-      take(seen, event)
+      applyEvent(state, event)
       // The first events come together and end with this one.
-      if (!live && event.kind === 'tools') break
-      if (output && seen.overview) output.write(screenOf(seen, process.stdout.columns ?? 80, process.stdout.rows ?? 24))
+      if (!isLive && event.kind === 'tools') break
+      if (output && state.overview)
+        output.write(formatScreen(state, process.stdout.columns ?? 80, process.stdout.rows ?? 24))
     }
   } finally {
-    gone.abort()
+    abort.abort()
     output?.write(SCREEN.leave)
   }
-  if (args.values['json'] === true) writeJson(io, seen)
-  else if (!live) io.stdout(`${linesOf(seen, 20).join('\n')}\n`)
+  if (args.values['json'] === true) writeJson(io, state)
+  else if (!isLive) io.stdout(`${formatState(state, 20).join('\n')}\n`)
   return 0
 }
 
-function take(seen: TopState, event: LiveEvent): void {
-  if (event.kind === 'overview') seen.overview = event.overview
-  else if (event.kind === 'owners') seen.owners = event.owners
-  else if (event.kind === 'clients') seen.clients = event.clients
-  else if (event.kind === 'calls') seen.calls = [...seen.calls, ...event.calls].slice(-MAX_CALLS)
+function applyEvent(state: TopState, event: LiveEvent): void {
+  if (event.kind === 'overview') state.overview = event.overview
+  else if (event.kind === 'owners') state.owners = event.owners
+  else if (event.kind === 'clients') state.clients = event.clients
+  else if (event.kind === 'calls') state.calls = [...state.calls, ...event.calls].slice(-MAX_CALLS)
 }
 
 /** Redraws every line in place, so that nothing flickers. */
-export function screenOf(seen: TopState, columns: number, rows: number): string {
-  const lines = linesOf(seen, rows).slice(0, rows - 1)
+export function formatScreen(state: TopState, columns: number, rows: number): string {
+  const lines = formatState(state, rows).slice(0, rows - 1)
   return `${SCREEN.home}${lines.map((line) => `${toPrintable(line).slice(0, columns)}${SCREEN.end}`).join('\r\n')}\r\n${SCREEN.below}`
 }
 
 /** @param rows of the screen, of which calls get what is left */
-export function linesOf({ overview, owners, clients, calls }: TopState, rows: number): readonly string[] {
+export function formatState({ overview, owners, clients, calls }: TopState, rows: number): readonly string[] {
   if (!overview) return []
   const { total, failed, running, lastMinute } = overview.calls
   const head = [
     `Pegboard ${overview.version} at ${overview.url}`,
     `${formatCount(overview.tools, 'tool')} in ${overview.mode} mode: a client lists about ${overview.listed} tokens`,
-    ...(overview.spent ? [`Tokens since the start: ${overview.spent.tokens}, ${savedOf(overview.spent)}`] : []),
+    ...(overview.spent ? [`Tokens since the start: ${overview.spent.tokens}, ${describeSaved(overview.spent)}`] : []),
     `Calls: ${total} in all, ${failed} failed, ${running} running, ${lastMinute} in the last minute`,
     ...(overview.toReview > 0
       ? [
@@ -78,14 +79,14 @@ export function linesOf({ overview, owners, clients, calls }: TopState, rows: nu
         ]
       : []),
   ]
-  const servers = section(
+  const servers = formatSection(
     'Servers',
     ['NAME', 'STATE', 'TOOLS', 'TOKENS', 'REASON'],
     owners
       .filter(({ kind }) => kind !== 'module')
       .map(({ id, state, tools, tokens, reason }) => [id, state, `${tools}`, `${tokens}`, reason ?? '']),
   )
-  const connected = section(
+  const clientLines = formatSection(
     'Clients',
     ['NAME', 'PRINCIPAL', 'PROTOCOL', 'MODE', 'TOOLS', 'TOKENS', 'SAVED'],
     clients.map(({ name, principal, protocol, mode, tools, spent }) => [
@@ -106,12 +107,12 @@ export function linesOf({ overview, owners, clients, calls }: TopState, rows: nu
           'Clients: none is connected to this server. A client that starts Pegboard over stdio has its own process, which is not shown here.',
           `To see a client here, connect it to ${overview.url}/mcp.`,
         ]
-  const room = Math.max(5, rows - head.length - servers.length - connected.length - missing.length - 4)
-  const latest = section(
+  const callRows = Math.max(5, rows - head.length - servers.length - clientLines.length - missing.length - 4)
+  const latest = formatSection(
     'Latest calls',
     ['TIME', 'TOOL', 'CLIENT', 'MS', 'OUTCOME'],
     calls
-      .slice(-room)
+      .slice(-callRows)
       .reverse()
       .map(({ at, tool, client, ms, outcome }) => [
         new Date(at).toISOString().slice(11, 19),
@@ -121,18 +122,22 @@ export function linesOf({ overview, owners, clients, calls }: TopState, rows: nu
         outcome,
       ]),
   )
-  return [...head, ...servers, ...connected, ...missing, ...latest]
+  return [...head, ...servers, ...clientLines, ...missing, ...latest]
 }
 
 const percentSaved = ({ tokens, direct }: TokenUsage): string =>
   direct === 0 ? '–' : `${Math.round(100 * (1 - tokens / direct))} %`
 
-const savedOf = (spent: TokenUsage): string =>
+const describeSaved = (spent: TokenUsage): string =>
   spent.tokens > spent.direct
     ? `${spent.tokens - spent.direct} more than without Pegboard`
     : `${spent.direct - spent.tokens} (${percentSaved(spent)}) less than without Pegboard`
 
-const section = (title: string, head: readonly string[], rows: readonly (readonly string[])[]): readonly string[] =>
+const formatSection = (
+  title: string,
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+): readonly string[] =>
   rows.length === 0
     ? []
     : [

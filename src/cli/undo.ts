@@ -5,14 +5,14 @@ import { setupDir } from './machine-of.ts'
 
 /** `pegboard undo`: puts the bytes back that a command of Pegboard changed. */
 export async function run(args: Args, io: Io): Promise<number> {
-  if (args.values['list'] === true) return await list(args, io)
+  if (args.values['list'] === true) return await listChanges(args, io)
   const undone = await undo(setupDir(io), args.positionals[0], { force: args.values['force'] === true })
   const files = undone.files.map((file) => `  ${file}\n`).join('')
   writeAnswer(args, io, undone, `Undone: ${undone.reason}.\n${files}`)
   return 0
 }
 
-async function list(args: Args, io: Io): Promise<number> {
+async function listChanges(args: Args, io: Io): Promise<number> {
   const changes = (await listUndo(setupDir(io))).toReversed()
   const rows = changes.map(({ id, at, reason, undone, files }) => [
     ...[id, at, undone ? `${reason} (undone)` : reason],

@@ -1,8 +1,8 @@
 import { type Verdict, verdictOf, verdictRows } from '../app/explain-tool.ts'
 import { type Args, readOption, writeAnswer } from './args.ts'
 import { mayHave } from './call.ts'
-import { asClient } from './client-report.ts'
-import { asTyped } from './invocation.ts'
+import { callerForClient } from './client-report.ts'
+import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError } from './io.ts'
 import { withApp } from './open-app.ts'
 
@@ -20,15 +20,15 @@ export async function run(args: Args, io: Io): Promise<number> {
     args,
     io,
     (session) => {
-      const named = client === undefined ? session.caller : asClient(session.caller, client)
+      const named = client === undefined ? session.caller : callerForClient(session.caller, client)
       const caller = message === undefined ? named : { ...named, turn: { message } }
       const verdict = verdictOf({ ...session, caller }, name)
-      writeAnswer(args, io, verdict, asTyped(verdictText(verdict), args, io))
+      writeAnswer(args, io, verdict, withTypedCommands(formatVerdict(verdict), args, io))
       return verdict.stage === 'unknown' ? 1 : 0
     },
-    { awaited: ({ id, module, tools }, { config }) => tools === 0 && mayHave(name, id, module, config) },
+    { shouldWaitFor: ({ id, module, tools }, { config }) => tools === 0 && mayHave(name, id, module, config) },
   )
 }
 
-const verdictText = (verdict: Verdict): string =>
+const formatVerdict = (verdict: Verdict): string =>
   `${verdict.tool} is ${verdict.visible ? 'visible' : verdict.stage === 'unknown' ? 'unknown' : 'hidden'}.\n${formatTable(verdictRows(verdict))}`

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { bannerText, type ServeFacts } from '../../src/cli/banner.ts'
+import { formatBanner, type ServeFacts } from '../../src/cli/banner.ts'
 
 const facts: ServeFacts = {
   url: 'http://127.0.0.1:8000/mcp',
@@ -15,10 +15,10 @@ const facts: ServeFacts = {
 }
 
 it('the banner shows no tool count before modules are loaded', () => {
-  expect(bannerText(facts, undefined)).toBe(
+  expect(formatBanner(facts, undefined)).toBe(
     'Pegboard serves at http://127.0.0.1:8000/mcp\nSome modules are still loading. Clients get their tools when they are ready.\n',
   )
-  expect(bannerText({ ...facts, tools: 2, categories: 1 }, undefined)).toContain(
+  expect(formatBanner({ ...facts, tools: 2, categories: 1 }, undefined)).toContain(
     '\nSo far 2 tools in 1 category, shown',
   )
 })

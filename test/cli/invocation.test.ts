@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { commands } from '../../src/cli/commands.ts'
-import { calledAs, configIn, toTypedCommands } from '../../src/cli/invocation.ts'
+import { describeInvocation, findConfigOption, toTypedCommands } from '../../src/cli/invocation.ts'
 import { terminal } from './terminal.ts'
 
 describe('calledAs', () => {
@@ -13,7 +13,7 @@ describe('calledAs', () => {
     ['/repo/dist/cli/main.js', { npm_lifecycle_event: 'start' }, 'node dist/cli/main.js'],
     ['/usr/local/bin/pegboard', {}, 'pegboard'],
   ])('%s with %j is shown as %s', (script, env, typed) => {
-    expect(calledAs(script, env, '/repo')).toBe(typed)
+    expect(describeInvocation(script, env, '/repo')).toBe(typed)
   })
 })
 
@@ -52,6 +52,6 @@ describe('configIn', () => {
     [['list', '--config=a.json'], 'a.json'],
     [['list'], undefined],
   ])('for %j returns %s', (argv, file) => {
-    expect(configIn(argv)).toBe(file)
+    expect(findConfigOption(argv)).toBe(file)
   })
 })

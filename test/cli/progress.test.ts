@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest'
-import { modelProgress } from '../../src/cli/progress.ts'
+import { createModelProgress } from '../../src/cli/progress.ts'
 import { terminal } from './terminal.ts'
 
-const show = (isTerminal: boolean, ...progress: Parameters<ReturnType<typeof modelProgress>['show']>[]) => {
+const show = (isTerminal: boolean, ...progress: Parameters<ReturnType<typeof createModelProgress>['show']>[]) => {
   const { io, err } = terminal('/')
-  const bar = modelProgress(io, isTerminal)
+  const bar = createModelProgress(io, isTerminal)
   for (const [one] of progress) bar.show(one)
   bar.done()
   return err()

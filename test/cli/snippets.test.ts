@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { parametersOf } from '../../src/cli/module-schema.ts'
-import { snippetsFor } from '../../src/cli/snippets.ts'
+import { createSnippets } from '../../src/cli/snippets.ts'
 import { makeTool } from '../tools.ts'
 
 const stdio = { node: '/usr/bin/node', script: '/opt/pegboard/dist/cli/main.js', config: '/home/ada/my tools.json' }
-const text = (reach: Parameters<typeof snippetsFor>[0], client: string): string =>
-  snippetsFor(reach).find((one) => one.client === client)?.text ?? ''
+const text = (reach: Parameters<typeof createSnippets>[0], client: string): string =>
+  createSnippets(reach).find((one) => one.client === client)?.text ?? ''
 
 describe('snippetsFor', () => {
   it('has one snippet for each common client', () => {
-    expect(snippetsFor(stdio).map(({ client }) => client)).toEqual([
+    expect(createSnippets(stdio).map(({ client }) => client)).toEqual([
       'Claude Desktop',
       'Claude Code',
       'Cursor',

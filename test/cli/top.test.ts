@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { linesOf, screenOf } from '../../src/cli/top.ts'
+import { formatScreen, formatState } from '../../src/cli/top.ts'
 import type { Overview } from '../../src/ui/api-types.ts'
 
 const overview: Overview = {
@@ -44,7 +44,7 @@ it('shows what a client is spared, then servers and the latest calls', () => {
       actions: [],
     },
   ] as const
-  expect(linesOf({ overview, owners, clients: [], calls: [call] }, 40)).toEqual([
+  expect(formatState({ overview, owners, clients: [], calls: [call] }, 40)).toEqual([
     'Pegboard 1.2.3 at http://127.0.0.1:3333',
     '120 tools in discovery mode: a client lists about 1000 tokens',
     'Tokens since the start: 1000, 19000 (95 %) less than without Pegboard',
@@ -76,7 +76,7 @@ it('shows what clients have cost, also if that is more than without Pegboard', (
     clients,
     calls: [],
   }
-  expect(linesOf(seen, 40).filter((line) => /^(Tokens|NAME|[ab] 1)/.test(line))).toEqual([
+  expect(formatState(seen, 40).filter((line) => /^(Tokens|NAME|[ab] 1)/.test(line))).toEqual([
     'Tokens since the start: 300, 100 more than without Pegboard',
     'NAME  PRINCIPAL  PROTOCOL  MODE    TOOLS  TOKENS  SAVED',
     'a 1   local      2025      direct  3      300     25 %',
@@ -86,7 +86,7 @@ it('shows what clients have cost, also if that is more than without Pegboard', (
 
 it('fits the screen, and lets no text of a client control the terminal', () => {
   const hostile = { ...call, client: '\u001b[2Jevil' }
-  const screen = screenOf(
+  const screen = formatScreen(
     { overview, owners: [], clients: [], calls: Array.from({ length: 50 }, () => hostile) },
     60,
     12,
