@@ -11,7 +11,10 @@ it('a reload applies all changes except those that need a restart', () => {
     policy: { maxEffect: 'read' },
     mcpServers: { a: { command: 'a' }, broken: {} },
   })
-  expect(settings.reload(next)).toEqual({ live: ['mcpServers.a', 'policy.maxEffect'], restart: ['search.embedder'] })
+  expect(settings.reload(next)).toEqual({
+    live: ['mcpServers.a', 'policy.maxEffect', 'mcpServers.broken'],
+    restart: ['search.embedder'],
+  })
   expect(settings.config).toMatchObject({
     search: { embedder: 'none' },
     policy: { maxEffect: 'read' },
