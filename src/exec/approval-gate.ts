@@ -52,7 +52,7 @@ export interface ApprovalGate {
   /**
    * The approval that the call needs; `undefined` if it needs none. Runs whenever a call is resolved: before it waits,
    * after each wait, and when it is planned.
-   * @throws PegboardError if the call must not run
+   * @throws PegboardError E_NOT_FOUND if the policy denies the tool
    */
   check(call: GatedCall): ApprovalRule | undefined
   /** Counts the call against its rate limits. @throws PegboardError E_RATE_LIMITED */

@@ -236,6 +236,7 @@ function compare(value: unknown, operand: unknown): number {
 }
 
 interface NumberedLine {
+  /** From 0, in the whole text. */
   readonly at: number
   readonly shown: string
 }
@@ -285,19 +286,19 @@ function patternOf(grep: string, ignoreCase: boolean): RegExp | string {
 
 /** Matches with their numbers, as grep writes them: `12:` for a match, `13-` for a line beside one. */
 function withContext(
-  range: readonly NumberedLine[],
+  lines: readonly NumberedLine[],
   hits: readonly NumberedLine[],
   context: number,
 ): readonly NumberedLine[] {
-  const first = range[0]?.at ?? 0
+  const firstAt = lines[0]?.at ?? 0
   const matched = new Set(hits.map(({ at }) => at))
   const lineNumbers = new Set<number>()
   for (const { at } of hits)
-    for (let near = Math.max(first, at - context); near <= at + context && near - first < range.length; near++)
+    for (let near = Math.max(firstAt, at - context); near <= at + context && near - firstAt < lines.length; near++)
       lineNumbers.add(near)
   return [...lineNumbers]
     .sort((a, b) => a - b)
-    .map((at) => ({ at, shown: `${at + 1}${matched.has(at) ? ':' : '-'}${range[at - first]?.shown ?? ''}` }))
+    .map((at) => ({ at, shown: `${at + 1}${matched.has(at) ? ':' : '-'}${lines[at - firstAt]?.shown ?? ''}` }))
 }
 
 function readRange(range: string): readonly [from: number, to: number] {
