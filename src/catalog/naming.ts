@@ -21,7 +21,7 @@ export interface Naming {
 export const exposedName = ({ prefix }: Pick<Naming, 'prefix'>, name: string): string =>
   wireName(prefix === '' ? name : `${prefix}__${name}`)
 
-/** A tool's own name, with and without the prefix. Rules match these, too. */
+/** A tool's own name, first without the prefix, then with it. Rules match these, too. */
 export const ownNamesOf = (name: string, { prefix }: Pick<Naming, 'prefix'>): readonly string[] =>
   prefix === '' ? [name] : [name, `${prefix}__${name}`]
 

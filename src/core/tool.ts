@@ -66,7 +66,7 @@ export interface ToolIdentity {
   readonly searchPhrases?: readonly string[]
   /** Those aliases that the operator chose, if there are others. Allow rules match no others. */
   readonly chosenAliases?: readonly string[]
-  /** The server's own name for it, with and without the prefix, if the id may differ. */
+  /** The server's own name for it, first without the prefix, then with it, if the id may differ. */
   readonly ownNames?: readonly string[]
   /** The tool as its author made it, if this caller knows it only by an alias. */
   readonly itself?: Tool

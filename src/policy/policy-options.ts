@@ -27,12 +27,17 @@ const ruleOptions = z.lazy(() => {
   const conditions = {
     tools: patterns().optional().describe('Ids or other names of tools; `*` matches any characters.'),
     module: z.string().min(1).optional().describe('Name of a module, server or API.'),
-    actions: patterns().optional().describe('Names of tools without the module.'),
+    actions: patterns()
+      .optional()
+      .describe('Names of tools without the module. deny, ask and hidden also match their other names.'),
     effects: z.array(z.enum(EFFECTS)).optional().describe('Only tools with one of these effects.'),
     roles: words().optional().describe('Only callers with one of these roles.'),
     profiles: words().optional().describe('Only callers in one of these profiles.'),
   }
-  const reason = z.string().optional().describe('Shown by pegboard why and in questions; it is no condition.')
+  const reason = z
+    .string()
+    .optional()
+    .describe('Shown by pegboard why, in questions and in the audit log; it is no condition.')
   const names = new Intl.ListFormat('en-GB', { type: 'disjunction' }).format(Object.keys(conditions))
   const rule = z
     .strictObject({ ...conditions, reason })
