@@ -73,7 +73,10 @@ describe('a name that begins with the name of an owner', () => {
 })
 
 it('a name in another spelling means both the tool with that name and one with that alias', async () => {
-  const served = await serve({ z: offer('remove_repo'), github: offer('delete_repo') }, { z: { trust: 'always' } })
+  const served = await serve(
+    { z: offer('remove_repo'), github: offer('delete_repo') },
+    { z: { trust: 'always', tools: { remove_repo: { alias: 'delete repo' } } } },
+  )
   expect(codeOf(await served.call('delete_repo'))).toBe('delete_repo ran')
   for (const name of ['delete repo', 'Delete Repo', 'delete-repo', 'deleteRepo']) {
     expect(codeOf(await served.call(name)), name).not.toBe('remove_repo ran')
