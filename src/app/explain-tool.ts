@@ -4,7 +4,7 @@ import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Tool } from '../core/tool.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { actionOf, findNearest } from '../core/tool-names.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import { isSearched } from '../view/exposure.ts'
 import { createHiddenError, type HiddenReason, STAGES, type Stage } from '../view/visibility.ts'
@@ -134,13 +134,13 @@ function findHiddenIds({ app }: ExplainContext, name: string): readonly string[]
     ...new Set(all.filter((tool) => spellings(tool).some((one) => one.toLowerCase() === dotted)).map(({ id }) => id)),
   ]
   const exact = ids(({ id, name: wire }) => [id, wire.replace('__', '.'), id.replace(/^(?:mcp|api)_/, '')])
-  return exact.length > 0 ? exact : ids(({ id, module, aliases }) => [id.slice(module.length + 1), ...aliases])
+  return exact.length > 0 ? exact : ids((tool) => [actionOf(tool), ...tool.aliases])
 }
 
 function listNames({ app, caller }: ExplainContext, tool: Tool): Partial<Verdict> {
   const view = app.view(caller)
-  const { id, module, name, aliases } = tool
-  const action = id.slice(module.length + 1)
+  const { id, name, aliases } = tool
+  const action = actionOf(tool)
   const spellings = [id, name, id.replace(/^(?:mcp|api)_/, ''), action, ...aliases]
   const names = [...new Set(spellings)].filter((one) => {
     const found = view.resolve(one)

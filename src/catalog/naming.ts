@@ -1,7 +1,7 @@
 import { groupBy } from '../core/group-by.ts'
 import { createFoldedMatcher, spellingsOf } from '../core/name-folding.ts'
 import type { Tool } from '../core/tool.ts'
-import { distinctName, findNearest, isToolName, wireName } from '../core/tool-names.ts'
+import { actionOf, distinctName, findNearest, isToolName, wireName } from '../core/tool-names.ts'
 import type { Catalog } from './catalog.ts'
 import { replacedId } from './replaced-tools.ts'
 import type { ToolOverride } from './tool-override-options.ts'
@@ -158,5 +158,5 @@ export function namingProblems(
 /** True if the tool to replace may belong to a server that is not known yet. The log omits such problems. */
 export const mayAppearLater = (problem: string): boolean => problem.endsWith(NO_TOOL)
 
-const isCalled = ({ id, name, module }: Tool, folded: string): boolean =>
-  [id, name, id.slice(module.length + 1)].some((real) => real.toLowerCase() === folded)
+const isCalled = (tool: Tool, folded: string): boolean =>
+  [tool.id, tool.name, actionOf(tool)].some((real) => real.toLowerCase() === folded)

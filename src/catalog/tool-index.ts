@@ -1,6 +1,6 @@
 import { groupBy } from '../core/group-by.ts'
 import type { Tool } from '../core/tool.ts'
-import { distinctName } from '../core/tool-names.ts'
+import { actionOf, distinctName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
 import type { IsReserved } from './name-holders.ts'
 import { type OwnerNames, otherOwnerIn } from './owner-names.ts'
@@ -81,8 +81,8 @@ export function indexTools(
 /** Who gets a name first: the tool that has it already, then tools of servers, then ids without a dot in the action. */
 function byPriority(group: readonly Tool[], holder: string | undefined): readonly Tool[] {
   if (group.length < 2) return group
-  const rank = ({ id, module, origin }: Tool): number =>
-    id === holder ? 0 : (origin === 'upstream' ? 1 : 3) + (id.slice(module.length + 1).includes('.') ? 1 : 0)
+  const rank = (tool: Tool): number =>
+    tool.id === holder ? 0 : (tool.origin === 'upstream' ? 1 : 3) + (actionOf(tool).includes('.') ? 1 : 0)
   return [...group].sort((a, b) => rank(a) - rank(b))
 }
 

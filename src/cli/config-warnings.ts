@@ -5,7 +5,7 @@ import { mayConcern } from '../app/unmatched-rules.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { formatCount } from '../core/format-count.ts'
-import { didYouMean } from '../core/tool-names.ts'
+import { actionOf, didYouMean } from '../core/tool-names.ts'
 import { compilePatterns, shortOf } from '../policy/policy-rules.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
@@ -40,10 +40,7 @@ function findUnknownNames(app: App, config: Config, caller: Caller): string[] {
     .map(([id]) => `modules.${id} names no loaded module${didYouMean(id, owners.keys(), '.')}`)
   const ids = tools.map((tool) => tool.id)
   const knownNames = new Set(
-    tools.flatMap(({ id, name, module }) => {
-      const action = id.slice(module.length + 1)
-      return [id, name, action, `${shortOf(module)}.${action}`]
-    }),
+    tools.flatMap((tool) => [tool.id, tool.name, actionOf(tool), `${shortOf(tool.module)}.${actionOf(tool)}`]),
   )
   const switches = Object.keys(config.tools)
     .filter((name) => !(name.includes('*') ? [...knownNames].some(compilePatterns([name])) : knownNames.has(name)))

@@ -4,7 +4,7 @@ import { formatCount } from '../core/format-count.ts'
 import { asRecord, isRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { actionOf, findNearest } from '../core/tool-names.ts'
 import { type Args, writeAnswer } from './args.ts'
 import { describeDefault, describeType } from './describe.ts'
 import { formatTable, type Io } from './io.ts'
@@ -57,7 +57,7 @@ export function parametersOf(tool: Tool): JsonSchema {
 }
 
 const describeTool = (tool: Tool) => ({
-  name: tool.id.slice(tool.module.length + 1),
+  name: actionOf(tool),
   description: tool.description,
   effect: tool.effect,
   ...(tool.internal ? { internal: true } : {}),

@@ -27,6 +27,10 @@ export function distinctName(name: string, id: string, max: number = WIRE_NAME_M
   return `${name.slice(0, max - 9)}_${hash('sha256', id).slice(0, 8)}`
 }
 
+/** The part of a tool's id after that of its module or server: `fs.read` → read. */
+export const actionOf = ({ id, module }: { readonly id: string; readonly module: string }): string =>
+  id.slice(module.length + 1)
+
 /** Matches nearly every name; Unicode classes cost several times as much. */
 export const ASCII = /^[\x00-\x7f]*$/
 

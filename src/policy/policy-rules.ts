@@ -2,6 +2,7 @@ import type { Caller } from '../core/caller.ts'
 import { createFoldedMatcher, matchesGlob, type Spellings, spellingsOf } from '../core/name-folding.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
+import { actionOf } from '../core/tool-names.ts'
 import type { RuleSetting } from './policy-options.ts'
 
 /** The properties of a caller that rules check. */
@@ -158,7 +159,6 @@ const listExactNames = (tool: Tool): Spellings =>
   ])
 
 export const lower = (name: string): string => name.toLowerCase()
-export const actionOf = (tool: Tool): string => tool.id.slice(tool.module.length + 1)
 export const listOf = (patterns: string | readonly string[]): readonly string[] =>
   typeof patterns === 'string' ? [patterns] : patterns
 /** The patterns of a rule. Actions of a module have its name as a prefix. */

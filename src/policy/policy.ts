@@ -2,11 +2,10 @@ import { getOrInsert } from '../core/get-or-insert.ts'
 import { createFoldedMatcher, type Spellings } from '../core/name-folding.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { EFFECTS, type Effect, type Tool, type Tripwire } from '../core/tool.ts'
-import { isToolName } from '../core/tool-names.ts'
+import { actionOf, isToolName } from '../core/tool-names.ts'
 import type { Constraints, RateSetting, RULE_LISTS, RuleSetting } from './policy-options.ts'
 import {
   type Actor,
-  actionOf,
   compilePatterns,
   createRule,
   createSpellingMatcher,

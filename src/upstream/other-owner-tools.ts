@@ -2,6 +2,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { exposedName } from '../catalog/naming.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Tool } from '../core/tool.ts'
+import { actionOf } from '../core/tool-names.ts'
 import type { OtherTools } from '../trust/assess-tools.ts'
 import { mergeOtherTools, type OtherTool, otherToolsOf } from '../trust/other-tools.ts'
 
@@ -22,9 +23,9 @@ export const otherToolsTo = (catalog: Catalog, module: string): OtherTools =>
 const cache = new WeakMap<readonly Tool[], OtherTools>()
 
 const otherToolOf = (tool: Tool): OtherTool => {
-  const { id, module, name: exposed, ownNames } = tool
+  const { module, name: exposed, ownNames } = tool
   // Computed on access, because it may require parsing a description.
-  return Object.create(otherToolNamed(module, ownNames?.[0] ?? id.slice(module.length + 1), exposed), {
+  return Object.create(otherToolNamed(module, ownNames?.[0] ?? actionOf(tool), exposed), {
     description: { get: () => tool.description },
   })
 }

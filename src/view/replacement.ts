@@ -1,6 +1,7 @@
 import type { Owner } from '../catalog/owner.ts'
 import { replacedBy } from '../catalog/replaced-tools.ts'
 import type { Tool } from '../core/tool.ts'
+import { actionOf } from '../core/tool-names.ts'
 import type { ViewTool } from './view.ts'
 import type { ViewRules } from './view-rules.ts'
 import type { HiddenReason } from './visibility.ts'
@@ -79,5 +80,3 @@ function namesOfModules(tools: readonly ViewTool[]): ReadonlyMap<string, string>
   }
   return names
 }
-
-const actionOf = ({ id, module }: Tool): string => id.slice(module.length + 1)

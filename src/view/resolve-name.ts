@@ -5,7 +5,7 @@ import { getOrInsert } from '../core/get-or-insert.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
-import { editDistance, findNearest, wordsOf } from '../core/tool-names.ts'
+import { actionOf, editDistance, findNearest, wordsOf } from '../core/tool-names.ts'
 import type { MergedTools } from './merge-tools.ts'
 import { unreadServers } from './unread-servers.ts'
 import type { ViewTool } from './view.ts'
@@ -397,7 +397,6 @@ function findUnavailable(
   return { down: { id, state, ...(reason === undefined ? {} : { reason }) }, isEmpty }
 }
 
-const actionOf = ({ id, module }: Tool): string => id.slice(module.length + 1)
 const flatten = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
 
 const add = (index: Map<string, Set<ViewTool>>, key: string, entry: ViewTool): void =>

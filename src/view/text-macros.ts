@@ -1,5 +1,6 @@
 import type { Owner } from '../catalog/owner.ts'
 import type { Tool } from '../core/tool.ts'
+import { actionOf } from '../core/tool-names.ts'
 import type { ViewTool } from './view.ts'
 
 /** The part of a view that macros need. */
@@ -45,7 +46,7 @@ function findTool(name: string, { tools }: MacroScope): Tool | undefined {
   const find = (test: (tool: Tool) => boolean): Tool | undefined => tools.find(({ tool }) => test(tool))?.tool
   return (
     find((tool) => tool.name === name) ??
-    find(({ id, module }) => id.slice(module.length + 1) === name) ??
+    find((tool) => actionOf(tool) === name) ??
     find(({ aliases }) => aliases.includes(name))
   )
 }

@@ -4,7 +4,7 @@ import { type ErrorCode, messageOf, PegboardError } from '../core/errors.ts'
 import { classifyDisconnect } from '../core/failure-class.ts'
 import type { Profile } from '../core/profile.ts'
 import type { Tool } from '../core/tool.ts'
-import { wireName } from '../core/tool-names.ts'
+import { actionOf, wireName } from '../core/tool-names.ts'
 import type { ViewRules } from './view-rules.ts'
 
 /** The checks that a tool passes, in this order. `backend` is the check of a module's own tool, `upstream` of a server's. */
@@ -189,7 +189,7 @@ const hide = (kind: HiddenReason['kind'], stage: Stage, reason: string): Visibil
 /** The tool under one of its aliases. Its own name becomes an alias. */
 function withAlias(tool: Tool, alias: string): Tool {
   const id = `${tool.module}.${alias}`
-  const aliases = [tool.id.slice(tool.module.length + 1), ...tool.aliases.filter((other) => other !== alias)]
+  const aliases = [actionOf(tool), ...tool.aliases.filter((other) => other !== alias)]
   return Object.create(tool, {
     id: { value: id, enumerable: true },
     name: { value: wireName(id), enumerable: true },
