@@ -1,7 +1,7 @@
 import { openAppState } from '../app/app-state.ts'
 import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
-import { formatCount } from '../core/format-count.ts'
+import { formatCount, formatNumber } from '../core/format-count.ts'
 import type { Log } from '../core/log.ts'
 import {
   type CountsTable,
@@ -53,7 +53,7 @@ export function describeUsage(by: string, { since, counted, estimate_error, tota
 function cellsOf(name: string, { calls, failures, by, tokens, direct, saved }: UsageSums): readonly string[] {
   const { menu, search, schemas, results, retries } = by
   const numbers = [calls, failures, menu, search, schemas, results, retries, tokens, direct]
-  return [name, ...numbers.map((value) => value.toLocaleString('en')), direct === 0 ? '' : percent(saved)]
+  return [name, ...numbers.map(formatNumber), direct === 0 ? '' : percent(saved)]
 }
 
 const percent = (share: number): string => `${Math.round(1_000 * share) / 10} %`

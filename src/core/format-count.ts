@@ -1,6 +1,6 @@
-/**
- * `1 tool`, `2,000 tools`. Without `toLocaleString`, which loads 7 MiB of locale data in each start.
- * @param many default `one` with an `s`
- */
+/** `2,000`. Without `toLocaleString`, whose first call loads 7 MiB of locale data. */
+export const formatNumber = (value: number): string => String(value).replace(/(?<!\.\d*)\B(?=(\d{3})+(?!\d))/g, ',')
+
+/** `1 tool`, `2,000 tools`. @param many default `one` with an `s` */
 export const formatCount = (count: number, one: string, many = `${one}s`): string =>
-  `${String(count).replace(/(?<!\.\d*)\B(?=(\d{3})+(?!\d))/g, ',')} ${count === 1 ? one : many}`
+  `${formatNumber(count)} ${count === 1 ? one : many}`

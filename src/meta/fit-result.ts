@@ -1,7 +1,7 @@
 import type { Owner } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { mediaInBlock, textInBlock } from '../core/content-block.ts'
-import { formatCount } from '../core/format-count.ts'
+import { formatCount, formatNumber } from '../core/format-count.ts'
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { parseJsonText } from '../core/parse-json-text.ts'
 import { sizeOf } from '../core/raw-result.ts'
@@ -292,7 +292,7 @@ interface ExceededLimit {
   readonly tokens?: number
 }
 
-const tokenLimit = (tokens: number): ExceededLimit => ({ text: tokens.toLocaleString('en'), tokens })
+const tokenLimit = (tokens: number): ExceededLimit => ({ text: formatNumber(tokens), tokens })
 
 /** Keeps a part of a result, and says what it is and how to read it. @param tokens for the note */
 async function keepAndDescribe(
@@ -424,7 +424,7 @@ async function summarize(
 }
 
 const describeSize = ({ bytes }: KeptResult, { lines, unit, isJson, tokens }: ResultSummary): string =>
-  `${formatBytes(bytes)}, ${formatCount(lines, unit)}${isJson ? ' of JSON' : ''}, about ${tokens.toLocaleString('en')} tokens`
+  `${formatBytes(bytes)}, ${formatCount(lines, unit)}${isJson ? ' of JSON' : ''}, about ${formatNumber(tokens)} tokens`
 
 const describeLost = ({ data, title, mimeType }: ResultPart, tokens: number): string => {
   const message = `[E_TOO_LARGE: ${title} returned ${formatBytes(data.length)} of ${mimeType}, which cannot be kept: the disk is full, or execution.results.maxBytes is too small. Ask for a part.]`

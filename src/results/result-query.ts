@@ -1,5 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { formatCount } from '../core/format-count.ts'
+import { formatCount, formatNumber } from '../core/format-count.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { exceedsJsonItems } from '../core/json-item-count.ts'
 import { parseJson } from '../core/parse-json-text.ts'
@@ -107,7 +107,7 @@ const isSelective = ({ lines, grep, head, tail, sample, count }: ResultQuery): b
 
 /** Parsed, ten million empty objects take a gigabyte. */
 const MAX_ITEMS = 2_000_000
-const CROWDED = `The result has more than ${MAX_ITEMS.toLocaleString('en')} keys and items, too many to be parsed.`
+const CROWDED = `The result has more than ${formatNumber(MAX_ITEMS)} keys and items, too many to be parsed.`
 const isCrowded = (text: string): boolean => exceedsJsonItems(text, MAX_ITEMS)
 
 /** What JSON can hide: characters written as escapes, and a line that begins like a notice. */
@@ -329,7 +329,7 @@ function pageOf(
   const numberOf = (at: number): number => (found ? (found[at]?.at ?? at) : at) + 1
   const span = last === before ? `${unit} ${numberOf(before)}` : `${unit}s ${numberOf(before)}–${numberOf(last)}`
   const total = found
-    ? `, ${found.length.toLocaleString('en')} of ${what}`
+    ? `, ${formatNumber(found.length)} of ${what}`
     : ` of ${formatCount(countLines(text, 0, text.length) + 1, unit)}`
   const pages = Math.max(number + 1, Math.round((text.length / to) * number))
   const rest =

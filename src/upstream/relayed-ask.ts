@@ -1,3 +1,4 @@
+import { formatNumber } from '../core/format-count.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { RELATED } from '../core/task-protocol.ts'
@@ -63,7 +64,7 @@ const attributeLines = (message: string, server: string): string =>
 
 function limitLength(text: string, max: number): string {
   if (text.length <= max) return text
-  return `${text.slice(0, max)} … (${(text.length - max).toLocaleString('en-US')} more characters were left out)`
+  return `${text.slice(0, max)} … (${formatNumber(text.length - max)} more characters were left out)`
 }
 
 /** Reduces a form's texts to one line each. @throws ProtocolFailure -32602 if the form is too large to read */
