@@ -112,7 +112,7 @@ function classOfStatus(status: number): FailureClass | undefined {
   return status < 500 ? 'argument' : 'bug'
 }
 
-/** Undefined for -32603, too: most servers send this code for every failure, so it tells nothing about the cause. */
+/** Returns undefined for -32603, because most servers send this code for every failure. */
 function classOfRpcCode(code: number | undefined): FailureClass | undefined {
   if (code === -32601 || code === -32002) return 'not_found'
   return code === -32602 || code === -32600 || code === -32700 ? 'argument' : undefined

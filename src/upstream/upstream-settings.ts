@@ -233,7 +233,7 @@ export const serverSchema = z.looseObject({
       'Transport: stdio, http, streamable-http or sse (default: detected). Also accepts the values of provides.',
     ),
   transport: z.string().optional().describe('The same as type.'),
-  headers: z.record(z.string(), scalar).optional().describe('HTTP headers for every request.'),
+  headers: z.record(z.string(), scalar).optional().describe('HTTP headers that Pegboard adds to each request.'),
   enabled: z.boolean().optional().describe('Set to false to turn the server off.'),
   disabled: z.boolean().optional().describe('Set to true to turn the server off.'),
   prefix: z.string().optional().describe('Prefix of its tool names ("" for none; default: the key of this entry).'),

@@ -55,7 +55,7 @@ describe('planReload', () => {
     })
   })
 
-  it('applies a server entry that became invalid, and a new one that is invalid', () => {
+  it('names the servers whose entries became invalid or are new and invalid', () => {
     const before = config({ mcpServers: { a: { command: 'a' }, same: { command: 5 } } })
     const after = config({ mcpServers: { a: { command: 5 }, same: { command: 5 }, new: { command: 5 } } })
     expect(planReload(before, after)).toEqual({ live: ['mcpServers.a', 'mcpServers.new'], restart: [] })
