@@ -146,12 +146,13 @@ export function createClientTools(options: ClientToolsOptions) {
     exposures,
     search,
     forget(session: string): void {
+      // First, because it reads the exposure of the session, which would then be remembered again.
+      options.receipts?.end(session)
       exposures.forget(session)
       injected.forget(session)
       callLog?.forget(session)
       turns.forget(session)
       runtime.results.forget(session)
-      options.receipts?.end(session)
       misses?.forget(session)
     },
     async stop(): Promise<void> {

@@ -59,7 +59,7 @@ export interface Receipts {
    * @param describe called later; undefined: there is nothing to count
    */
   call(caller: Caller, bytes: number, describe: () => Entry | undefined): void
-  /** Ends a session: logs what it cost. */
+  /** Ends a session: logs what it cost. Describes its last calls before it returns. */
   end(session: string): void
   /** What the caller's session has cost so far. */
   session(caller: Caller): Promise<UsageSums | undefined>
@@ -101,6 +101,11 @@ interface Session {
 interface Pending {
   readonly session: Session
   readonly describe: () => Entry | undefined
+}
+
+interface Described {
+  readonly session: Session
+  readonly entry: Entry
 }
 
 const WAIT_MS = 10_000
@@ -155,6 +160,8 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     days.add({ day: dayOf(clock.now()), principal: session.principal, client: session.client, tool }, more)
   }
 
+  const warnOfFailure = (error: unknown): void => log.warn('cannot count tokens', { error: messageOf(error) })
+
   /**
    * Counts now.
    * @param how `start` starts the thread if it does not run; `running` uses it only if it runs
@@ -162,24 +169,33 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
   function count(how: 'start' | 'running' = 'start'): Promise<void> {
     cancel?.()
     cancel = undefined
-    const batch = pending
-    pending = []
-    bytes = 0
+    const described = describePending()
     counting = counting.then(async () => {
       try {
-        await countBatch(batch, how === 'start' || counter?.isRunning === true ? counter : undefined)
+        await countBatch(described, how === 'start' || counter?.isRunning === true ? counter : undefined)
       } catch (error) {
-        log.warn('cannot count tokens', { error: messageOf(error) })
+        warnOfFailure(error)
       }
     })
     return counting
   }
 
-  async function countBatch(batch: readonly Pending[], by: TokenCounter | undefined): Promise<void> {
-    const described = batch.flatMap(({ session, describe }) => {
-      const entry = describe()
-      return entry ? [{ session, entry }] : []
-    })
+  function describePending(): readonly Described[] {
+    const batch = pending
+    pending = []
+    bytes = 0
+    try {
+      return batch.flatMap(({ session, describe }) => {
+        const entry = describe()
+        return entry ? [{ session, entry }] : []
+      })
+    } catch (error) {
+      warnOfFailure(error)
+      return []
+    }
+  }
+
+  async function countBatch(described: readonly Described[], by: TokenCounter | undefined): Promise<void> {
     const uncounted = new Map<object, Definitions>()
     for (const { entry } of described)
       for (const one of [entry.definition, entry.list?.shown, entry.list?.all])

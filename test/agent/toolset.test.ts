@@ -195,6 +195,22 @@ await toolset.close()
     expect((await ann.call('everything__echo', { message: 'hi' })).text).toBe('Echo: hi')
   })
 
+  it('chooses the exposure mode anew after the session was closed', async () => {
+    const { app, config } = await startApp({ exposure: { mode: 'direct' }, policy: { deny: ['*'] } })
+    const caller = { session: 'support' }
+    const first = await createToolset({ app, caller })
+    first.list()
+    expect((await first.call('dice.roll')).text).toContain("Tool 'dice.roll' not found. There are no tools now.")
+    await first.close()
+    // The tokens of the session are counted after it ended.
+    await app.usage?.({ by: 'tool' })
+
+    await app.reload({ ...config, exposure: { ...config.exposure, mode: 'discovery' } })
+    const second = await createToolset({ app, caller })
+    onTestFinished(() => second.close())
+    expect((await second.call('dice.roll')).text).toContain('Find the right name with search_tools or list_categories.')
+  })
+
   it('keeps its exposure mode, and does not stop an app that it did not start', async () => {
     const { app } = await startApp({ exposure: { estimator: 'flat', contextWindow: 16_000 } })
     const toolset = await createToolset({ app })
