@@ -27,12 +27,6 @@ export interface ClientToolsOptions extends AppBase {
   readonly onModelProgress: ((progress: LoadProgress) => void) | undefined
 }
 
-/** The settings of a tool by its id, or by its name without its module. */
-function settingOf<T>(tools: Readonly<Record<string, T>>, id: string): T | undefined {
-  const key = [id, id.slice(id.indexOf('.') + 1)].find((name) => Object.hasOwn(tools, name))
-  return key === undefined ? undefined : tools[key]
-}
-
 /** How long lists of planned work have a note that the state was damaged. */
 const LOSS_NOTICE_MS = 7 * 24 * 60 * 60_000
 
@@ -107,10 +101,6 @@ export function createClientTools(options: ClientToolsOptions) {
     check: calls.check,
     combineApprovals: calls.combineApprovals,
     results: runtime.results,
-    maxResultTokens: (tool) =>
-      tool === undefined
-        ? execution.maxResultTokens
-        : (settingOf(settings.config.tools, tool.id)?.maxResultTokens ?? tool.maxResultTokens),
     awaitTool: runtime.awaitTool,
     serversRead: runtime.serversRead,
     whileLoading: modules.whileLoading,

@@ -1,6 +1,7 @@
 import type { Config } from '../config/load-config.ts'
 import { planReload, type ReloadPlan, restartSections } from '../config/reload-config.ts'
 import { type ClientLimits, createLimits } from '../view/client-limits.ts'
+import type { MaxResultTokens } from '../view/view.ts'
 import type { ViewRules } from '../view/view-rules.ts'
 import { createRules, type FlagChanges } from './profile-rules.ts'
 
@@ -10,11 +11,18 @@ export interface LiveSettings {
   rulesOf(profile: string): ViewRules
   /** @param client the name that it gave itself; undefined if it gave none */
   limitsOf(client: string | undefined): ClientLimits
+  readonly maxResultTokens: MaxResultTokens
   hasProfile(name: string): boolean
   /** Holds until the next reload. */
   setFlag(profile: string, flag: string, value: boolean): void
   /** Applies those sections that need no restart. Resets the flags. */
   reload(next: Config): ReloadPlan
+}
+
+/** The settings of a tool by its id, or by its name without its module. */
+function settingOf<T>(tools: Readonly<Record<string, T>>, id: string): T | undefined {
+  const key = [id, id.slice(id.indexOf('.') + 1)].find((name) => Object.hasOwn(tools, name))
+  return key === undefined ? undefined : tools[key]
 }
 
 export function createLiveSettings(initial: Config): LiveSettings {
@@ -28,6 +36,10 @@ export function createLiveSettings(initial: Config): LiveSettings {
     },
     rulesOf: (profile) => rules.of(profile),
     limitsOf: (client) => limits(client),
+    maxResultTokens: (source) =>
+      source === undefined
+        ? config.execution.maxResultTokens
+        : (settingOf(config.tools, source.id)?.maxResultTokens ?? source.maxResultTokens),
     hasProfile: (name) => rules.ids.includes(name),
     setFlag(profile, flag, value) {
       flags = { ...flags, [profile]: { ...flags[profile], [flag]: value } }

@@ -110,7 +110,7 @@ export interface QuarantinedTool {
  */
 export interface LazyTools {
   readonly count: number
-  /** Estimated tokens of listing all of them. */
+  /** Estimated tokens of listing all of them without their output schemas. */
   readonly tokens: number
   /** Like `Tool.available`, for all of them. */
   available(caller: Caller): true | string

@@ -96,7 +96,7 @@ export interface ToolDefinition {
   readonly hiddenParameters?: Readonly<Record<string, JsonSchema>> | undefined
   /** `_meta`, annotations and icons of a server's tool. Clients receive them unchanged. */
   readonly extra: Readonly<Record<string, unknown>>
-  /** Characters of its list entry without the name, as `charactersOf` counts. Readable without parsing the definition. */
+  /** Characters of its list entry without the name and output schema, as `charactersOf` counts. Readable without parsing the definition. */
   readonly listed?: number | undefined
   /** Changes with the definition. Readable without parsing the definition. */
   readonly stamp?: number

@@ -5,7 +5,7 @@ import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import type { Task } from '../exec/background-task.ts'
 import { sessionOwner } from '../exec/task-owner.ts'
 import { FINDERS, readCall } from './execute_tool.ts'
-import { fitPart, limitOf } from './fit-result.ts'
+import { fitPart } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, CHANGES, inputSchema, READS, RUNS, readInteger, readText, TEXT } from './meta-input.ts'
 import { stateLossNote } from './planned-call.ts'
@@ -140,7 +140,7 @@ async function resultOf(host: MetaHost, caller: Caller, task: Task): Promise<Too
   const summary = statusOf(task, host.now())
   if (status === 'running') return valueResult({ ...summary, hint: 'Still running: background_wait waits for it.' })
   if (!outcome?.success) return valueResult(summary)
-  const result = await fitPart(host, caller, tool, outcome.data, limitOf(host, caller) * 0.9)
+  const result = await fitPart(host, caller, tool, outcome.data, host.view(caller).maxResultTokens() * 0.9)
   return valueResult({ ...summary, result })
 }
 

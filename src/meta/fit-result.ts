@@ -48,7 +48,7 @@ export async function fitResult(
   if (result['resultType'] !== undefined) return result
   const { caller } = request
   const called = calledTool(host, request, isMeta)
-  const most = Math.min(limitOf(host, caller, called.tool), called.maxTokens)
+  const most = Math.min(host.view(caller).maxResultTokens(called.tool), called.maxTokens)
   const { reads, maxResultBytes = Number.POSITIVE_INFINITY } = host.view(caller).limits
   const size = sizeOf(result)
   // No byte costs more than one token.
@@ -133,9 +133,10 @@ export async function fitResource(
   contents: readonly ResourceContent[],
   owner?: Owner,
 ): Promise<readonly ResourceContent[]> {
-  const { maxResultBytes = Number.POSITIVE_INFINITY, maxResultTokens, wholeResources } = host.view(caller).limits
+  const view = host.view(caller)
+  const { maxResultBytes = Number.POSITIVE_INFINITY, wholeResources } = view.limits
   if (wholeResources === true) return contents
-  const most = toLimit(owner?.maxResultTokens ?? maxResultTokens ?? host.maxResultTokens())
+  const most = view.maxResultTokens(owner)
   return await shareLimit(contents, Math.min(most, maxResultBytes / 4), tokensOfContent, async (one, share, tokens) =>
     tokens <= share ? one : await replaceContent(host, caller, title, one, share, most),
   )
@@ -200,15 +201,6 @@ export function readByModel(
   }
   return { texts, media }
 }
-
-/** Tokens that a result of a tool may have for a caller; the tool counts before the client. Infinity for no limit. */
-export function limitOf(host: Pick<MetaHost, 'view' | 'maxResultTokens'>, caller: Caller, tool?: Tool): number {
-  const maxTokens =
-    (tool && host.maxResultTokens(tool)) ?? host.view(caller).limits.maxResultTokens ?? host.maxResultTokens()
-  return toLimit(maxTokens)
-}
-
-const toLimit = (tokens: number | undefined): number => tokens || Number.POSITIVE_INFINITY
 
 /** The tool that a request runs, also through a meta-tool, and what the request says about the size of its result. */
 function calledTool(
@@ -393,7 +385,7 @@ export async function fitParts(
   caller: Caller,
   parts: readonly { readonly title: string; readonly data: unknown }[],
 ): Promise<readonly unknown[]> {
-  const limit = Math.min(Number.MAX_SAFE_INTEGER, limitOf(host, caller) * 0.8)
+  const limit = Math.min(Number.MAX_SAFE_INTEGER, host.view(caller).maxResultTokens() * 0.8)
   const tokensOf = ({ data }: { readonly data: unknown }): number => maxTokensOf(JSON.stringify(data) ?? '')
   return await shareLimit(parts, limit, tokensOf, ({ title, data }, share) => fitPart(host, caller, title, data, share))
 }

@@ -16,7 +16,6 @@ import { createHiddenError, createUnavailableError } from '../view/visibility.ts
 import { callState } from './call-needs.ts'
 import { awaitServerOf, bareName } from './execute_tool.ts'
 import { firstFitting, readMaxTokens } from './fit-answer.ts'
-import { limitOf } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { inputSchema, READS, readFormat, readText, TEXT } from './meta-input.ts'
 import { describeMetaTool, type UnlistedTools } from './unlisted-tools.ts'
@@ -73,7 +72,7 @@ export const getTool = (host: MetaHost, unlisted: UnlistedTools): MetaTool => ({
     }
     const version = hashOf(JSON.stringify(definition))
     if (input['hash'] === version) return valueResult({ name: tool.id, unchanged: true, hash: version })
-    const most = Math.min(tokens, limitOf(host, request.caller))
+    const most = Math.min(tokens, host.view(request.caller).maxResultTokens())
     return valueResult(firstFitting(most, answersFor({ ...definition, hash: version }, entry.input.json)))
   },
 })

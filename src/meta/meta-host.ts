@@ -59,11 +59,6 @@ export interface MetaHost {
   combineApprovals(requests: readonly CallRequest[]): JointApproval | undefined
   /** Results that are too long for a model. */
   readonly results: ResultStore
-  /**
-   * Maximum tokens of a result as configured for a tool, undefined if it has none of its own; without a tool, the common
-   * limit. 0: no limit.
-   */
-  maxResultTokens(tool?: Tool): number | undefined
   readonly tasks: Tasks
   /** Sends results to channels. */
   readonly delivery: Delivery

@@ -5,7 +5,7 @@ import type { ToolResult } from '../core/tool-result.ts'
 import type { ResultQuery } from '../results/result-query.ts'
 import { RESULT_SCHEME } from '../results/result-store.ts'
 import { MIN_TOKENS } from './fit-answer.ts'
-import { describeBytes, limitOf } from './fit-result.ts'
+import { describeBytes } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { createInputError, inputSchema, READS, readInteger, readText, TEXT } from './meta-input.ts'
 
@@ -62,7 +62,7 @@ export const readResultTool = (host: MetaHost): MetaTool => ({
       const link = { type: 'resource_link', uri: `${RESULT_SCHEME}${handle}`, name: handle, mimeType, size }
       return { kind: 'mcp', result: { content: [{ type: 'text', text }, link] } }
     }
-    const most = Math.max(MIN_TOKENS, Math.floor(limitOf(host, caller) * 0.9) - NOTE_TOKENS)
+    const most = Math.max(MIN_TOKENS, Math.floor(host.view(caller).maxResultTokens() * 0.9) - NOTE_TOKENS)
     const tokens = readInteger(input, 'max_tokens', NAME, MIN_TOKENS, MAX_LINES, PAGE_TOKENS)
     const room = Math.max(50, Math.min(most, tokens - NOTE_TOKENS))
     const answer = await host.results.query(caller, handle, readQuery(input), room, signal ?? abort?.signal)

@@ -6,7 +6,7 @@ import { tryParseJson } from '../core/try-parse-json.ts'
 import { outcomeOf } from '../exec/outcome.ts'
 import { type Action, runParallel } from '../exec/parallel.ts'
 import { addOutput, FINDERS, readCall } from './execute_tool.ts'
-import { fitPart, fitParts, limitOf } from './fit-result.ts'
+import { fitPart, fitParts } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { ANY_ARGUMENTS, createInputError, inputSchema, RUNS, TEXT } from './meta-input.ts'
 
@@ -38,7 +38,7 @@ export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolea
       const { id, title, untitled } = found.tool.tool
       return title === '' || untitled ? `Calling ${id}` : title
     }
-    const most = limitOf(host, request.caller)
+    const most = host.view(request.caller).maxResultTokens()
     const { value, output } = await runParallel(
       actions,
       { ...request, finders: FINDERS },

@@ -14,7 +14,6 @@ import { joinServerIds, unreadServers } from '../view/unread-servers.ts'
 import type { View, ViewTool } from '../view/view.ts'
 import { type CallNeed, type CallState, callState } from './call-needs.ts'
 import { firstFitting, readMaxTokens, shrinking } from './fit-answer.ts'
-import { limitOf } from './fit-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { createInputError, inputSchema, READS, readFormat, readInteger, readText, TEXT } from './meta-input.ts'
 import { describeMetaTool, type UnlistedTools } from './unlisted-tools.ts'
@@ -51,7 +50,7 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
   hints: READS,
   async run(input, request) {
     const format = readFormat(input, 'search_tools', host, request.caller)
-    const tokens = Math.min(readMaxTokens(input, 'search_tools'), limitOf(host, request.caller))
+    const tokens = Math.min(readMaxTokens(input, 'search_tools'), host.view(request.caller).maxResultTokens())
     const query = readQuery(input)
     const limitKey = input.max_results === undefined ? 'limit' : 'max_results'
     const limit = readInteger(input, limitKey, 'search_tools', 1, 20, 5)

@@ -5,7 +5,6 @@ import type { Clock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Json } from '../core/is-record.ts'
-import type { Tool } from '../core/tool.ts'
 import type { McpResult, ToolResult } from '../core/tool-result.ts'
 import type { Facts } from '../exec/remembered-facts.ts'
 import type { Scheduler } from '../exec/scheduler.ts'
@@ -19,7 +18,7 @@ import { browseCategory } from './browse_category.ts'
 import { contextTools, requestToolInjection } from './context-tools.ts'
 import { bareName, executeTool, FINDERS } from './execute_tool.ts'
 import { factTools } from './fact-tools.ts'
-import { fitResource, fitResult, limitOf } from './fit-result.ts'
+import { fitResource, fitResult } from './fit-result.ts'
 import { getTool } from './get_tool.ts'
 import { listCategories } from './list_categories.ts'
 import type { MetaHost, MetaStep, MetaTool } from './meta-host.ts'
@@ -52,11 +51,6 @@ export interface Surface {
   ): Promise<McpResult>
   /** The same for the parts of a resource that a client reads. @param owner the server of the resource */
   fitResource(caller: Caller, uri: string, contents: readonly Json[], owner?: Owner): Promise<readonly Json[]>
-  /**
-   * Whether a tool is listed with its output schema where all tools are. A longer result is replaced by a text, which no
-   * schema allows, so then the schema is left out.
-   */
-  listsOutput(caller: Caller, tool: Tool): boolean
   readonly metaNames: readonly string[]
   readonly unlisted: UnlistedTools
   /** One line for each meta-tool of this caller. Does not read any tool of an owner. */
@@ -272,18 +266,12 @@ export function createSurface(
     }))
   }
 
-  const listsOutput = (caller: Caller, tool: Tool): boolean => {
-    const { outputSchemas, maxResultBytes } = host.view(caller).limits
-    return outputSchemas ?? (maxResultBytes === undefined && limitOf(host, caller, tool) === Number.POSITIVE_INFINITY)
-  }
-
   /** @param listsGetTool whether `get_tool` is listed, which shows the full description of shortened ones */
   const listFor =
     (caller: Caller, listsGetTool: boolean, isAmongAll = true) =>
     (entry: ViewTool): ListedTool => {
       const whole = caller.era === 'legacy' ? withExecution(entry) : listTool(entry)
-      const keepsOutput = entry.tool.output === undefined || (isAmongAll && listsOutput(caller, entry.tool))
-      const listed = keepsOutput ? whole : withoutOutput(whole)
+      const listed = isAmongAll ? whole : withoutOutput(whole)
       return listsGetTool && isCut(entry)
         ? { ...listed, description: `${listed.description} Call ${describeTool.name} for all of it.` }
         : listed
@@ -331,7 +319,6 @@ export function createSurface(
     fit: (request, result, promised) =>
       fitResult(host, request, result, promised, (name) => findMetaTool({ ...request, name }) !== undefined),
     fitResource: (...resource) => fitResource(host, ...resource),
-    listsOutput,
     unlisted,
     guide(caller) {
       const view = host.view(caller)

@@ -145,7 +145,7 @@ export function hasOutputSchema(
 ): boolean {
   const isListed = (tool: Tool): boolean =>
     // The schema is checked first, because `exposure` keeps an entry for each session, which may have ended.
-    tool.output !== undefined && host.exposure(caller).mode === 'direct' && host.surface.listsOutput(caller, tool)
+    tool.output !== undefined && host.exposure(caller).mode === 'direct' && host.view(caller).listsOutput(tool)
   const { byName, byId } = host.catalog.snapshot()
   const tool = byName.get(name) ?? byId.get(name)
   // A denied tool is answered like an unknown one.

@@ -278,7 +278,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return waiting.length === 0 ? {} : { notice: waitingNote(id, waiting.length) }
   }
 
-  /** Estimated tokens of listing all tools; undefined if the records do not tell. */
+  /** Estimated tokens of listing all tools without their output schemas; undefined if the records do not tell. */
   function tokensOf(records: readonly ToolRecord[]): number | undefined {
     let tokens = 0
     for (const { name, listed } of records) {

@@ -43,8 +43,8 @@ export interface Manifest extends Omit<Listing, 'missing'> {
 export interface Brief {
   readonly count: number
   /**
-   * The prefix they were listed with, and the estimated tokens of listing them with it; absent if the records do not
-   * tell.
+   * The prefix they were listed with, and the estimated tokens of listing them with it, without output schemas; absent if
+   * the records do not tell.
    */
   readonly prefix: string
   readonly tokens?: number
@@ -61,7 +61,7 @@ export function manifestKey({ target }: ServerSettings): string {
 }
 
 /** Increased when the layout changes, or anything computed from a definition. */
-const FORMAT = 6
+const FORMAT = 7
 const NEWLINE = 0x0a
 const HASH_BYTES = 32
 const EFFECTS: Readonly<Record<string, Effect>> = { r: 'read', w: 'write', d: 'destructive' }

@@ -25,8 +25,8 @@ export interface ToolRecord {
   /** Its effect if the annotations are trusted. */
   readonly claimed: Effect
   /**
-   * Length of its list entry without the name, as `charactersOf` counts; undefined if it depends on more than the
-   * server.
+   * Length of its list entry without the name and output schema, as `charactersOf` counts; undefined if it depends on more
+   * than the server.
    */
   readonly listed: number | undefined
   /** It mirrors arguments into HTTP headers (`x-mcp-header`). */
@@ -148,17 +148,16 @@ function hasUnsupportedPattern(schema: unknown): boolean {
 }
 
 function listedCharacters(definition: Definition, text: string): number | undefined {
-  const { title, untitled, description, input, output, extra } = definition
+  const { title, untitled, description, input, extra } = definition
   // Pegboard then writes a description that names the server.
   if (description === '') return undefined
-  const items = text.includes('"array"') ? ITEMS.length * (listsWithoutItems(input) + listsWithoutItems(output)) : 0
+  const items = text.includes('"array"') ? ITEMS.length * listsWithoutItems(input) : 0
   const definitionChars = charactersOf(
     JSON.stringify({
       name: '',
       ...(untitled ? {} : { title }),
       description: listedDescription(definition),
       inputSchema: input,
-      ...(output ? { outputSchema: output } : {}),
       ...extra,
     }),
   )

@@ -37,7 +37,7 @@ const listedTools = new WeakMap<ViewTool, ListedTool>()
 export const listTool = (entry: ViewTool): ListedTool =>
   getOrInsert(listedTools, entry, () => {
     const { tool } = entry
-    const output = tool.output && portableSchema(tool.output, entry.schema)
+    const output = listsOutput(entry) ? tool.output && portableSchema(tool.output, entry.schema) : undefined
     return {
       name: tool.name,
       ...(isTitled(tool) ? { title: tool.title } : {}),
@@ -78,10 +78,12 @@ export function listCompact(entry: ViewTool): ListedTool {
   return { name: entry.tool.name, description: firstSentence(entry.description, 100), inputSchema: OPEN_SCHEMA }
 }
 
+const listsOutput = ({ tool, listsOutput }: ViewTool): boolean => listsOutput?.(tool) === true
+
 /** Estimated tokens of the tool's list entry. */
 export function tokensOf(entry: ViewTool): number {
   const { tool } = entry
   // Undefined for tools that assembly may change; only modules have those.
-  if (tool.listed !== undefined) return Math.ceil((tool.listed + tool.name.length) / 4)
+  if (tool.listed !== undefined && !listsOutput(entry)) return Math.ceil((tool.listed + tool.name.length) / 4)
   return estimateTokens(JSON.stringify(listTool(entry)))
 }

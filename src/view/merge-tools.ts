@@ -2,6 +2,7 @@ import type { Snapshot } from '../catalog/catalog.ts'
 import type { Owner } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
 import { messageOf } from '../core/errors.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import type { NameOf, Tool } from '../core/tool.ts'
 import { distinctName, WIRE_NAME_MAX } from '../core/tool-names.ts'
@@ -9,7 +10,7 @@ import { assemble } from './assemble-tools.ts'
 import type { SchemaStyle } from './portable-schema.ts'
 import { applyReplacements, type ViewDraft } from './replacement.ts'
 import { expandMacros, hasMacros } from './text-macros.ts'
-import type { ViewTool } from './view.ts'
+import type { View, ViewTool } from './view.ts'
 import type { ViewRules } from './view-rules.ts'
 import { checkVisibility, type HiddenReason } from './visibility.ts'
 
@@ -31,6 +32,7 @@ export interface MergeScope {
 /** What the client can take. */
 export interface ListingLimits {
   readonly schema: SchemaStyle
+  readonly listsOutput: View['listsOutput']
   /** In characters. */
   readonly maxNameLength: number
   isTaken(name: string): boolean
@@ -66,7 +68,7 @@ export function mergeTools(
 
 function merge(allTools: readonly Tool[], scope: MergeScope, nameOfOthers: NameOf): MergedTools {
   const { caller, rules, owners, offered, listingLimits, warn } = scope
-  const { schema, maxNameLength, isTaken } = listingLimits
+  const { schema, listsOutput, maxNameLength, isTaken } = listingLimits
   const hidden = new Map<string, HiddenReason>()
   const hide = (id: string, why: HiddenReason): void => {
     hidden.set(id, why)
@@ -85,7 +87,7 @@ function merge(allTools: readonly Tool[], scope: MergeScope, nameOfOthers: NameO
   const byId = new Map<string, ViewTool>()
   for (const [id, tool] of allowed) {
     const name = shorter.get(id)
-    byId.set(id, unchangedEntry(name === undefined ? tool : withName(tool, name), schema))
+    byId.set(id, unchangedEntry(name === undefined ? tool : withName(tool, name), listingLimits))
   }
   applyReplacements({ tools: [...byId.values()], byId, hidden }, owners, rules, (tool, why) =>
     warn(tool, why, 'a tool of a profile is left out'),
@@ -107,7 +109,7 @@ function merge(allTools: readonly Tool[], scope: MergeScope, nameOfOthers: NameO
       hide(id, assembled.hidden)
       continue
     }
-    const finalEntry = assembled.draft === tool ? entry : { tool, schema, ...assembled.draft }
+    const finalEntry = assembled.draft === tool ? entry : { tool, schema, listsOutput, ...assembled.draft }
     if (finalEntry !== entry) byId.set(id, finalEntry)
     tools.push(finalEntry)
   }
@@ -137,9 +139,9 @@ function expandDescriptions({ tools, byId }: ViewDraft, owners: readonly Owner[]
     const { tool } = entry
     // Not even read for a tool of a server: that would parse its definition.
     if (tool.origin !== 'module' || !hasMacros(entry.description)) continue
-    const { input, schema } = entry
+    const { input, schema, listsOutput } = entry
     const description = expandMacros(entry.description, { tools, owners })
-    const expanded = { tool, description, input, ...(schema && { schema }) }
+    const expanded = { tool, description, input, ...omitUndefined({ schema, listsOutput }) }
     tools[at] = expanded
     byId.set(tool.id, expanded)
   }
@@ -167,7 +169,7 @@ export function quarantinedTools(
 }
 
 // Getters, because a definition may be bytes until it is first read.
-const lazyMembers: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
+const lazyMembers: Pick<ViewTool, 'description' | 'input'> & ThisType<ViewTool> = {
   get description() {
     return this.tool.description
   },
@@ -177,8 +179,8 @@ const lazyMembers: Omit<ViewTool, 'tool' | 'schema'> & ThisType<ViewTool> = {
 }
 
 /** The entry of a tool that assembly did not change. */
-export const unchangedEntry = (tool: Tool, schema: SchemaStyle): ViewTool =>
-  Object.assign(Object.create(lazyMembers), { tool, schema })
+export const unchangedEntry = (tool: Tool, { schema, listsOutput }: ListingLimits): ViewTool =>
+  Object.assign(Object.create(lazyMembers), { tool, schema, listsOutput })
 
 /**
  * Shorter names for tools whose names are too long for a client, by id: cut, with a hash of the id, so that they do not

@@ -20,7 +20,12 @@ export interface ViewTool {
   readonly input: Schema
   /** How its schemas are listed; default portable. */
   readonly schema?: SchemaStyle
+  /** Whether it is listed with its output schema; default no. */
+  readonly listsOutput?: View['listsOutput']
 }
+
+/** A tool or server that may have its own limit for results. */
+export type ResultSource = Pick<Tool, 'id' | 'maxResultTokens'>
 
 /**
  * The catalog as one caller may see it now. A call of any other tool fails as if the tool did not exist. A call of a visible
@@ -52,12 +57,19 @@ export interface View {
    * @param id of the tool; `mcp_` and `api_` may be omitted
    */
   findInternal(id: string): ViewTool | undefined
+  /** Maximum tokens of a result. A limit of the tool or server counts before that of the client. Infinity for no limit. */
+  maxResultTokens(source?: ResultSource): number
+  /**
+   * Whether a tool is listed with its output schema where all tools are. A longer result is replaced by a text, which no
+   * schema allows, so then the schema is left out.
+   */
+  listsOutput(source: ResultSource): boolean
   /** Number of visible tools of an owner. */
   count(owner: string): number
   /** Number of visible tools. Does not create lazy tools. */
   readonly size: number
   /**
-   * Estimated tokens of listing all visible tools. Does not create lazy tools.
+   * Estimated tokens of listing all visible tools. Creates lazy tools only if their output schemas are listed.
    * @param enough if lazy tools alone take more, each other tool counts as `each` tokens, and its schema is not converted
    */
   tokens(enough?: number, each?: number): number
@@ -66,13 +78,28 @@ export interface View {
 export interface ViewInput extends Pick<MergeScope, 'caller' | 'rules' | 'offered' | 'warn'> {
   readonly snapshot: Snapshot
   readonly limits: ClientLimits
+  readonly maxResultTokens: MaxResultTokens
 }
 
+/**
+ * Maximum tokens of a result as configured for a tool or server, undefined if it has none of its own; without one, the common
+ * limit. 0: no limit.
+ */
+export type MaxResultTokens = (source?: ResultSource) => number | undefined
+
 /** Builds a view. Each part is computed on first access. */
-export function buildView({ snapshot, caller, rules, limits, offered, warn }: ViewInput): View {
+export function buildView(input: ViewInput): View {
+  const { snapshot, caller, rules, limits, offered, warn } = input
   const { policy, profile } = rules
+  const maxResultTokens = (source?: ResultSource): number =>
+    ((source && input.maxResultTokens(source)) ?? limits.maxResultTokens ?? input.maxResultTokens()) ||
+    Number.POSITIVE_INFINITY
+  const listsOutput = (source: ResultSource): boolean =>
+    limits.outputSchemas ??
+    (limits.maxResultBytes === undefined && maxResultTokens(source) === Number.POSITIVE_INFINITY)
   const listingLimits: ListingLimits = {
     schema: styleFor(limits, rules.schema),
+    listsOutput,
     maxNameLength: limits.maxNameLength,
     isTaken: (name) => snapshot.byName.has(name),
   }
@@ -118,9 +145,11 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
     get size() {
       return totals().size
     },
+    maxResultTokens,
+    listsOutput,
     tokens: (enough = Number.POSITIVE_INFINITY, each = 0) => {
-      const { lazyTokens, size, lazySize, otherTokens } = totals()
-      return lazyTokens + (lazyTokens > enough ? (size - lazySize) * each : otherTokens())
+      const { lazyTokens, size, lazySize, allTokens } = totals()
+      return lazyTokens > enough ? lazyTokens + (size - lazySize) * each : allTokens()
     },
     count: (owner) => totals().counts.get(owner) ?? 0,
     resolve: (name) => resolver()(name),
@@ -128,7 +157,7 @@ export function buildView({ snapshot, caller, rules, limits, offered, warn }: Vi
       const tool = [id, `mcp_${id}`, `api_${id}`].map((one) => snapshot.byId.get(one)).find((one) => one !== undefined)
       if (!tool?.internal) return undefined
       const visibility = checkVisibility(Object.create(tool, { internal: { value: undefined } }) as Tool, caller, rules)
-      return 'tool' in visibility ? unchangedEntry(visibility.tool, listingLimits.schema) : undefined
+      return 'tool' in visibility ? unchangedEntry(visibility.tool, listingLimits) : undefined
     },
   }
 }
@@ -140,9 +169,9 @@ interface ToolTotals {
   /** See `View.owners`. */
   readonly owners: readonly Owner[]
   readonly lazySize: number
+  /** Without output schemas. */
   readonly lazyTokens: number
-  /** Of the tools that are not lazy. */
-  otherTokens(): number
+  allTokens(): number
 }
 
 /** Counts lazy tools by owner if they are all visible or all hidden, so that a first list does not create them. */
@@ -161,11 +190,14 @@ function countTools(
   for (const { tool } of visible.tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
   let lazyTokens = 0
   let lazySize = 0
-  for (const [{ id, lazyTools }, decision] of lazyDecisions) {
+  let listsLazyOutputs = false
+  for (const [owner, decision] of lazyDecisions) {
+    const { id, lazyTools } = owner
     if (decision !== 'all' || !lazyTools || lazyTools.count === 0) continue
     counts.set(id, lazyTools.count)
     lazyTokens += lazyTools.tokens
     lazySize += lazyTools.count
+    listsLazyOutputs ||= scope.listingLimits.listsOutput(owner)
   }
   const isDenied = ({ id: owner, tools, quarantined, resources, templates, prompts }: Owner): boolean =>
     tools.length + quarantined.length > 0
@@ -181,9 +213,11 @@ function countTools(
     ),
     lazySize,
     lazyTokens,
-    otherTokens: once(() => visible.tools.reduce((sum, entry) => sum + tokensOf(entry), 0)),
+    allTokens: once(() => (listsLazyOutputs ? sumTokens(merged().tools) : lazyTokens + sumTokens(visible.tools))),
   }
 }
+
+const sumTokens = (tools: readonly ViewTool[]): number => tools.reduce((sum, entry) => sum + tokensOf(entry), 0)
 
 const hasOtherContents = (owner: Owner): boolean =>
   owner.resources.length + owner.templates.length + owner.prompts.length + owner.quarantined.length > 0 ||

@@ -6,7 +6,7 @@ import { limitToGrants } from '../policy/token-scope.ts'
 import { createLimits, type LimitsOf } from './client-limits.ts'
 import { createDeliberateMode, intentsOf } from './deliberate.ts'
 import type { Warn } from './merge-tools.ts'
-import { buildView, type View } from './view.ts'
+import { buildView, type MaxResultTokens, type View } from './view.ts'
 import type { RulesOf, ViewRules } from './view-rules.ts'
 
 export interface Views {
@@ -23,6 +23,8 @@ export interface ViewsOptions {
   readonly rulesOf: RulesOf
   /** The same holds for these. Default: the known limits of common clients. */
   readonly limitsOf?: LimitsOf
+  /** Default: results have no limit. */
+  readonly maxResultTokens?: MaxResultTokens
   readonly log: Log
 }
 
@@ -30,7 +32,13 @@ const MAX_VIEWS = 256
 const MAX_WARNED = 1_000
 
 /** Builds views, and keeps them until the catalog changes. */
-export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }: ViewsOptions): Views {
+export function createViews({
+  catalog,
+  log,
+  rulesOf,
+  limitsOf = createLimits(),
+  maxResultTokens = () => undefined,
+}: ViewsOptions): Views {
   let version = -1
   let intents: readonly string[] | undefined
   const views = new Map<string, View>()
@@ -81,6 +89,7 @@ export function createViews({ catalog, log, rulesOf, limitsOf = createLimits() }
           caller: shared,
           rules: rulesFor(shared, rulesOf),
           limits,
+          maxResultTokens,
           offered,
           warn: warnFor(shared.profile),
         })

@@ -150,7 +150,6 @@ it('leaves out tools with a relevance of 0 if another tool fits, unless the call
     const host = {
       view: app.view,
       exposure: app.exposure,
-      maxResultTokens: () => undefined,
       serversRead: async () => undefined,
       knownNeed: () => undefined,
       categoryLine: () => '',

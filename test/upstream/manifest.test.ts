@@ -235,7 +235,8 @@ describe('the manifest of a known server', () => {
     await withServers(
       { s: scripted() },
       async ({ catalog }) => {
-        const views = createViews({ catalog, rulesOf: sameRules(createPolicy()), log: silentLog })
+        const rulesOf = sameRules(createPolicy())
+        const views = createViews({ catalog, rulesOf, maxResultTokens: () => 8_000, log: silentLog })
         const { tools } = decideExposure(views.viewFor(localCaller), exposureOptions.parse({}))
         expect([tools > 10, reads]).toEqual([true, 0])
         expect([catalog.snapshot().tools.length, reads > 0]).toEqual([tools, true])

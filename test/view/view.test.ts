@@ -31,7 +31,8 @@ function viewed(
     },
   )
   catalog.set({ id: 'near', summary: 'near', origin: 'module', state: 'ready' }, { tools: [makeTool('near.one')] })
-  const views = createViews({ catalog, rulesOf: sameRules(createPolicy(settings)), log: silentLog })
+  const rulesOf = sameRules(createPolicy(settings))
+  const views = createViews({ catalog, rulesOf, maxResultTokens: () => 8_000, log: silentLog })
   return { view: views.viewFor(localCaller), made: () => made, warm: () => views.warm() }
 }
 
