@@ -128,7 +128,9 @@ const sections = {
   clients: z
     .record(z.string().min(1).max(100), clientOptions)
     .default({})
-    .describe('Limits of clients, by the name that they report, such as "cursor-vscode" or "claude*".'),
+    .describe(
+      'Limits of clients, by the short name of a known client such as "cursor", by the name that a client sends, or by a pattern such as "claude*".',
+    ),
   registry: registryOptions.prefault({}).describe('Where pegboard add finds servers.'),
   inputs: z.array(inputOptions).optional().describe('Inputs, in the format of VS Code.'),
 }

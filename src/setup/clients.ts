@@ -36,7 +36,7 @@ export type ClientId =
   | 'vscode'
   | 'windsurf'
   | 'codex'
-  | 'gemini'
+  | 'gemini-cli'
   | 'opencode'
   | 'zed'
   | 'goose'
@@ -127,7 +127,7 @@ export const clients: readonly Client[] = [
     read: readCodex,
   }),
   client({
-    id: 'gemini',
+    id: 'gemini-cli',
     title: 'Gemini CLI',
     files: ({ home, join }) => [join(home, '.gemini', 'settings.json')],
     // There, `url` is the old SSE transport.

@@ -38,18 +38,17 @@ const DEFERRAL = ['anthropic/alwaysLoad']
 /** Bounds the memory, because clients choose their names. */
 const MAX_CACHED = 1_000
 
-/** @param settings by name or pattern; a later match overrides an earlier one */
+/** @param settings by name, our id or a pattern of them; a later match overrides an earlier one */
 export function createLimits(settings: ClientSettings = {}): LimitsOf {
   const entries = Object.entries(settings).map(
     ([pattern, entry]) => [compilePatterns([pattern.toLowerCase()]), entry] as const,
   )
   const limitsByClient = new Map<string, ClientLimits>()
   const createFor = (client: string): ClientLimits => {
-    const name = plainName(client)
-    const matching = entries
-      .filter(([matches]) => matches(name) || matches(client.toLowerCase()))
-      .map(([, entry]) => entry)
-    return limitsFrom(factsOf(client)?.facts, matching)
+    const known = factsOf(client)
+    const names = [plainName(client), client.toLowerCase(), ...(known ? [known.id] : [])]
+    const matching = entries.filter(([matches]) => names.some(matches)).map(([, entry]) => entry)
+    return limitsFrom(known?.facts, matching)
   }
   const unnamed = limitsFrom(undefined, [])
   return (client) => {

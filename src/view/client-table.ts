@@ -144,6 +144,11 @@ export const clientFacts: Readonly<Record<string, ClientFacts>> = {
     listChanged: true,
     sources: `anomalyco/opencode#5913 (2025-12), #32074 and #33533 (2026-06), ${REGISTRY}`,
   },
+  goose: {
+    title: 'Goose',
+    names: ['goose', 'goose-*'],
+    sources: REGISTRY,
+  },
   zed: {
     title: 'Zed',
     names: ['Zed'],

@@ -246,7 +246,7 @@ Restart Claude Desktop, Cursor to use Pegboard.
     expect(err).toMatch(/^ {2}Windsurf +left out +\S+mcp_config\.json$/m)
     expect(err).toMatch(/^ {2}Cursor +left out +\S+mcp\.json$/m)
     expect(read('elsewhere.json')).toBe(CURSOR)
-    for (const client of ['cursor', 'windsurf', 'gemini'])
+    for (const client of ['cursor', 'windsurf', 'gemini-cli'])
       expect(await command(['init', '--yes', '--into', client])).toMatchObject({
         code: 1,
         err: expect.stringContaining('E_EDIT_UNSAFE'),

@@ -4,10 +4,15 @@ import { describe, expect, it } from 'vitest'
 import type { Machine } from '../../src/config/machine.ts'
 import { type ClientId, clients, settingsFolders } from '../../src/setup/clients.ts'
 import { findClients } from '../../src/setup/find-clients.ts'
+import { clientFacts } from '../../src/view/client-table.ts'
 import { temporaryFolder } from '../app.ts'
 
 const filesOn = (machine: Machine): Record<string, readonly string[]> =>
   Object.fromEntries(clients.map((client) => [client.id, client.files(settingsFolders(machine))]))
+
+it('have the short names that check --client and the setting clients use', () => {
+  for (const { id } of clients) expect(Object.keys(clientFacts)).toContain(id)
+})
 
 describe('the files of clients', () => {
   it('on Linux', () =>
@@ -18,7 +23,7 @@ describe('the files of clients', () => {
       vscode: ['/home/me/.config/Code/User/mcp.json'],
       windsurf: ['/home/me/.codeium/windsurf/mcp_config.json'],
       codex: ['/home/me/.codex/config.toml'],
-      gemini: ['/home/me/.gemini/settings.json'],
+      'gemini-cli': ['/home/me/.gemini/settings.json'],
       opencode: ['/home/me/.config/opencode/opencode.json', '/home/me/.config/opencode/opencode.jsonc'],
       zed: ['/home/me/.config/zed/settings.json'],
       goose: ['/home/me/.config/goose/config.yaml'],
@@ -42,7 +47,7 @@ describe('the files of clients', () => {
         vscode: ['D:\\Roaming\\Code\\User\\mcp.json'],
         windsurf: ['C:\\Users\\me\\.codeium\\windsurf\\mcp_config.json'],
         codex: ['C:\\Users\\me\\.codex\\config.toml'],
-        gemini: ['C:\\Users\\me\\.gemini\\settings.json'],
+        'gemini-cli': ['C:\\Users\\me\\.gemini\\settings.json'],
         opencode: [
           'C:\\Users\\me\\.config\\opencode\\opencode.json',
           'C:\\Users\\me\\.config\\opencode\\opencode.jsonc',
@@ -109,9 +114,9 @@ describe.runIf(process.platform !== 'win32')('servers of clients', () => {
   it('name no secret of Pegboard, whose syntax has no meaning there', async () => {
     const args = ['https://x/${keyring:GITHUB_TOKEN}', '${A:-${keyring:B}}', '$${keyring:C}']
     const literal = ['https://x/$${keyring:GITHUB_TOKEN}', '${A:-$${keyring:B}}', '$${keyring:C}']
-    for (const id of ['claude-code', 'cursor', 'windsurf', 'gemini'] as const)
+    for (const id of ['claude-code', 'cursor', 'windsurf', 'gemini-cli'] as const)
       expect(await entriesOf(id, { mcpServers: { a: { command: 'a', args } } }), id).toEqual({
-        a: { command: 'a', args: id === 'gemini' ? [literal[0], '${A:-$${keyring:B}}', literal[2]] : literal },
+        a: { command: 'a', args: id === 'gemini-cli' ? [literal[0], '${A:-$${keyring:B}}', literal[2]] : literal },
       })
     const codex = '[mcp_servers.a]\nurl = "https://x/"\nbearer_token_env_var = "keyring:GITHUB_TOKEN"\n'
     expect(await entriesOf('codex', codex)).toEqual({
@@ -159,7 +164,7 @@ describe.runIf(process.platform !== 'win32')('servers of clients', () => {
       a: { url: 'https://a.example/mcp' },
     })
     expect(
-      await entriesOf('gemini', {
+      await entriesOf('gemini-cli', {
         mcpServers: {
           a: { httpUrl: 'https://a.example/mcp', headers: { X: '$TOKEN' } },
           b: { url: 'https://b.example/sse' },
@@ -297,7 +302,7 @@ describe.runIf(process.platform !== 'win32')('hostile configurations of clients'
       'claude-desktop': '{"__proto__": {"command": "x"}}',
       codex: 'token = "s3cret',
       goose: 'extensions: {a: [s3cret',
-      gemini: { mcpServers: { ok: { command: 'ok' } } },
+      'gemini-cli': { mcpServers: { ok: { command: 'ok' } } },
       opencode: `${'['.repeat(5_000)}`,
       zed: 'x'.repeat(100),
     })
@@ -313,7 +318,7 @@ describe.runIf(process.platform !== 'win32')('hostile configurations of clients'
       expect(problem, id).not.toContain('s3cret')
       expect(servers, id).toEqual([])
     }
-    expect((await scene.find('gemini')).servers).toHaveLength(1)
+    expect((await scene.find('gemini-cli')).servers).toHaveLength(1)
   })
 
   it('do not fill the memory with YAML aliases', async () => {

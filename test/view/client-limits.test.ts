@@ -58,6 +58,14 @@ describe('the limits of a client', () => {
     expect(own('mine')).toMatchObject({ maxTools: 10, trustsListChanged: false, deferralKeys: [] })
   })
 
+  it('are overridden by the short name of a known client, whatever name the client sends', () => {
+    const own = limitsWith({ cursor: { maxTools: 80 }, 'Claude-Desktop': { maxInstructions: 900 } })
+    expect(own('cursor-vscode').maxTools).toBe(80)
+    expect(own('cursor-vscode (via mcp-remote 0.1.37)').maxTools).toBe(80)
+    expect(own('claude-ai').maxInstructions).toBe(900)
+    expect(own('cursor-like').maxTools).toBe(Number.POSITIVE_INFINITY)
+  })
+
   it('have another key if only the exposure differs, so that the clients share no list', () => {
     const own = limitsWith({ direct: { exposure: { mode: 'direct' } }, searcher: { exposure: { mode: 'discovery' } } })
     expect(new Set(['direct', 'searcher', 'other'].map((name) => own(name).key)).size).toBe(3)
