@@ -5,8 +5,8 @@ import { isPegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
 import { searchModelFault } from '../doctor/check-search.ts'
 import { tokensOf } from '../view/listed-tools.ts'
-import { type Args, readOption, writeAnswer } from './args.ts'
-import { callerForClient, createClientReport, formatClientReport } from './client-report.ts'
+import { type Args, writeAnswer } from './args.ts'
+import { callerForOptions, createClientReport, formatClientReport } from './client-report.ts'
 import { configWarnings } from './config-warnings.ts'
 import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, writeJson } from './io.ts'
@@ -24,9 +24,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       async (session) => {
         const frozen = args.values['frozen'] === true
         if (frozen) await refreshAll(session)
-        const client = readOption(args, 'client')
-        const clientSession =
-          client === undefined ? session : { ...session, caller: callerForClient(session.caller, client) }
+        const clientSession = { ...session, caller: callerForOptions(args, session.caller) }
         const report = createReport(clientSession, findMissingPaths(session.config, io.env, process.platform), frozen)
         writeAnswer(args, io, report, withTypedCommands(formatReport(report), args, io))
         return report.ok ? 0 : 1

@@ -3,6 +3,7 @@ import type { Caller } from '../core/caller.ts'
 import { factsOf } from '../view/client-limits.ts'
 import { type ExposureMode, isSearched } from '../view/exposure.ts'
 import { listTool } from '../view/listed-tools.ts'
+import { type Args, readOption } from './args.ts'
 
 /** What a client with this name sees, and what was changed for it. */
 export interface ClientReport {
@@ -18,12 +19,22 @@ export interface ClientReport {
   readonly warnings: readonly string[]
 }
 
-/** The caller that --client names: by the name it sends, or by its short name. */
+/** The caller as a client with this name: the name that it sends, or its short name. */
 export function callerForClient(caller: Caller, name: string): Caller {
   const knownClient = factsOf(name)
   return {
     ...caller,
     client: { name: knownClient?.id === name.toLowerCase() ? (knownClient.facts.names[0] ?? name) : name, version: '' },
+  }
+}
+
+/** The caller with the client of --client and the message of --message, if they are given. */
+export function callerForOptions(args: Args, caller: Caller): Caller {
+  const client = readOption(args, 'client')
+  const message = readOption(args, 'message')
+  return {
+    ...(client === undefined ? caller : callerForClient(caller, client)),
+    ...(message === undefined ? {} : { turn: { message } }),
   }
 }
 

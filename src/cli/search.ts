@@ -5,6 +5,7 @@ import { callState } from '../meta/call-needs.ts'
 import { describeEmbedder } from '../search/configured-lane.ts'
 import type { SearchHit } from '../search/tool-search.ts'
 import { type Args, readChoice, readInteger } from './args.ts'
+import { callerForOptions } from './client-report.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { type Session, withApp } from './open-app.ts'
 import { createModelProgress } from './progress.ts'
@@ -23,7 +24,9 @@ export async function run(args: Args, io: Io): Promise<number> {
   const explain = args.values['explain'] === true
   const brief = !explain && args.values['limit'] === undefined
   const progress = createModelProgress(io)
-  const searchTools = async ({ app, config, caller, ignored }: Session): Promise<number> => {
+  const searchTools = async (session: Session): Promise<number> => {
+    const { app, config, ignored } = session
+    const caller = callerForOptions(args, session.caller)
     await app.indexed()
     progress.done()
     const { embedded, semantic } = app.searchStatus()

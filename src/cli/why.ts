@@ -1,7 +1,7 @@
 import { type Verdict, verdictOf, verdictRows } from '../app/explain-tool.ts'
-import { type Args, readOption, writeAnswer } from './args.ts'
+import { type Args, writeAnswer } from './args.ts'
 import { mayHave } from './call.ts'
-import { callerForClient } from './client-report.ts'
+import { callerForOptions } from './client-report.ts'
 import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError } from './io.ts'
 import { withApp } from './open-app.ts'
@@ -14,15 +14,11 @@ export async function run(args: Args, io: Io): Promise<number> {
     const search = await import('./search.ts')
     return search.run({ ...args, values: { ...args.values, explain: true } }, io)
   }
-  const message = readOption(args, 'message')
-  const client = readOption(args, 'client')
   return withApp(
     args,
     io,
     (session) => {
-      const named = client === undefined ? session.caller : callerForClient(session.caller, client)
-      const caller = message === undefined ? named : { ...named, turn: { message } }
-      const verdict = verdictOf({ ...session, caller }, name)
+      const verdict = verdictOf({ ...session, caller: callerForOptions(args, session.caller) }, name)
       writeAnswer(args, io, verdict, withTypedCommands(formatVerdict(verdict), args, io))
       return verdict.stage === 'unknown' ? 1 : 0
     },

@@ -207,6 +207,16 @@ describe('why', () => {
     expect(out).toMatch(/notes\.add/)
   })
 
+  it('with a query shows the results for the message of --message', async () => {
+    const foundFor = async (message: string) => {
+      const options = ['--config', 'mcp.config.json', '--profile', 'work', '--json', '--message', message]
+      const { out } = await run('draw what was asked for', ...options)
+      return JSON.parse(out).map(({ name }: { name: string }) => name)
+    }
+    expect(await foundFor('draw me a picture of a cat')).toContain('art.draw')
+    expect(await foundFor('what is the time')).not.toContain('art.draw')
+  })
+
   it('prints readable text', async () => {
     const { out } = await run('notes.read', '--config', 'mcp.config.json', '--profile', 'work')
     expect(out).toBe(
