@@ -53,7 +53,7 @@ export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
           hint: `Use another tool. The operator can enable the server with: pegboard enable ${quoteWord(disabled)}`,
         },
       )
-    if (found.kind === 'unknown' && !found.down && found.sameModule.length === 0) {
+    if (found.kind === 'unknown' && !found.down && !found.ownerHasTools) {
       await serversRead(caller)
       if (resolve(name, caller).kind !== 'unknown') return true
     }

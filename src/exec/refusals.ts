@@ -72,7 +72,7 @@ const quoteShort = (value: unknown): string => clipText(JSON.stringify(value) ??
  */
 export function createNotFoundError(
   name: string,
-  { suggestions, sameModule, unread }: UnknownName,
+  { suggestions, similar, unread }: UnknownName,
   finders: readonly string[],
   all: readonly string[],
 ): PegboardError {
@@ -90,8 +90,8 @@ export function createNotFoundError(
       hint: `Call '${first}' only if it does what you need.`,
     })
   }
-  if (sameModule.length > 0)
-    return new PegboardError('E_NOT_FOUND', `${message} Similar names: ${sameModule.join(', ')}.`, {
+  if (similar.length > 0)
+    return new PegboardError('E_NOT_FOUND', `${message} Similar names: ${similar.join(', ')}.`, {
       hint: 'Use one of these names.',
     })
   if (finders.length > 0)

@@ -172,6 +172,6 @@ export function calledName(name: string, input: unknown): string {
 export async function awaitServerOf(host: MetaHost, name: string, request: CallRequest): Promise<void> {
   const found = host.view(request.caller).resolve(name)
   if (found.kind !== 'unknown') return
-  if (!found.down && found.sameModule.length === 0) await host.serversRead(request.caller)
+  if (!found.down && !found.ownerHasTools) await host.serversRead(request.caller)
   else if (found.down?.state === 'configured' || found.down?.state === 'connecting') await host.awaitTool(name, request)
 }

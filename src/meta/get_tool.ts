@@ -122,7 +122,7 @@ function lookUp(view: View, name: string): ViewTool {
     throw new PegboardError('E_NOT_FOUND', `'${name}' could be ${found.candidates.join(' or ')}.`, {
       hint: 'Use one of these full names.',
     })
-  if (found.down && found.suggestions.length + found.sameModule.length === 0)
+  if (found.down && found.suggestions.length + found.similar.length === 0)
     throw createUnavailableError(found.down, name)
   throw createNotFoundError(name, found, ['search_tools'], [])
 }

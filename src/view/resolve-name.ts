@@ -29,8 +29,10 @@ export interface UnknownName {
   readonly kind: 'unknown'
   /** Ids of the tools that it probably means. */
   readonly suggestions: readonly string[]
-  /** Ids of tools of the named owner: those that have a word of the name, otherwise the first ones. */
-  readonly sameModule: readonly string[]
+  /** Ids of tools of the named owner that have a word of the name. */
+  readonly similar: readonly string[]
+  /** True if the caller sees tools of the owner that the name begins with. */
+  readonly ownerHasTools: boolean
   /** Ids of servers that may have the tool, because their tools are not known yet. */
   readonly unread: readonly string[]
   /** The named server, if it is not connected. */
@@ -131,10 +133,10 @@ export function createResolver(
     // No tool has such a name: without the invisible characters it could mean another one. Trying every spelling of a long one
     // would be slow.
     if (UNNAMEABLE.test(name) || name.length > MAX_NAME)
-      return { kind: 'unknown', suggestions: [], sameModule: [], unread: [] }
+      return { kind: 'unknown', suggestions: [], similar: [], ownerHasTools: false, unread: [] }
     const unavailable = /__|[.:/]/.test(name) ? findUnavailable(ownerNamed(name, owners)) : undefined
     if (unavailable?.isEmpty)
-      return { kind: 'unknown', suggestions: [], sameModule: [], unread: [], down: unavailable.down }
+      return { kind: 'unknown', suggestions: [], similar: [], ownerHasTools: false, unread: [], down: unavailable.down }
     const clash = clashes().get(name.toLowerCase())
     if (clash?.isAway) return findHidden(name) ?? toUnknown(name)
     const contested = clash && toResolution(getClashingTools(clash, tools, byId))
@@ -300,12 +302,12 @@ function findDisabledByBareName(
   return undefined
 }
 
-/** Similar ids, otherwise tools with a similar name, and other tools of the named module. */
+/** Similar ids, otherwise tools with a similar name, and tools of the named module that share a word with it. */
 function suggest(
   name: string,
   tools: readonly ViewTool[],
   owners: readonly Owner[],
-): { suggestions: string[]; sameModule: string[]; down?: UnavailableOwner } {
+): Omit<UnknownName, 'kind' | 'unread'> {
   const dotted = name.replace(FIRST_SEPARATOR, '.')
   const module = dotted.split('.')[0] ?? ''
   const owner = ownerNamed(name, owners)
@@ -326,10 +328,9 @@ function suggest(
   if (near.length === 0 && isBare) near.push(...idsOf(findSimilar(wordsOf(name), tools, 'all')).slice(0, 3))
   const ownerWords = wordsOf(owner?.id ?? '')
   const requested = wordsOf(dotted.slice(module.length + 1)).filter((word) => !ownerWords.includes(word))
-  const similar = findSimilar(requested, owned, 'any')
-  const sameModule = idsOf(similar.length > 0 ? similar : owned.filter(isHarmless)).slice(0, 5)
+  const similar = idsOf(findSimilar(requested, owned, 'any')).slice(0, 5)
   const down = findUnavailable(owner)?.down
-  return { suggestions: near, sameModule, ...omitUndefined({ down }) }
+  return { suggestions: near, similar, ownerHasTools: owned.length > 0, ...omitUndefined({ down }) }
 }
 
 /** A model may call such a tool by mistake. */

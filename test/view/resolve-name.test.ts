@@ -83,7 +83,8 @@ describe('a name written by a model', () => {
     expect(view.resolve('filesystem.zzzzzzzz')).toMatchObject({
       kind: 'unknown',
       suggestions: [],
-      sameModule: ['filesystem.read', 'filesystem.find', 'filesystem.status'],
+      similar: [],
+      ownerHasTools: true,
     })
   })
 
@@ -91,7 +92,7 @@ describe('a name written by a model', () => {
     const files = viewOf({ filesystem: ['ls', 'mv'].map((name) => makeTool(`filesystem.${name}`)) })
     expect(files.resolve('filesystem.rm')).toMatchObject({
       suggestions: [],
-      sameModule: ['filesystem.ls', 'filesystem.mv'],
+      similar: [],
     })
     expect(files.resolve('filesystem.sl')).toMatchObject({ suggestions: ['filesystem.ls'] })
   })
@@ -102,7 +103,7 @@ describe('a name written by a model', () => {
       mcp_notes: [makeTool('mcp_notes.export_all_keys')],
     })
     for (const name of ['help', 'redis.help', 'remote_all_keys', 'redis.remove_all_keys'])
-      expect(stores.resolve(name), name).toMatchObject({ suggestions: [], sameModule: [] })
+      expect(stores.resolve(name), name).toMatchObject({ suggestions: [], similar: [] })
     for (const name of ['hdell', 'redis.hdle'])
       expect(stores.resolve(name)).toMatchObject({ suggestions: ['mcp_redis.hdel'] })
     const shell = viewOf({ shell: [makeTool('shell.which'), makeTool('shell.run', { effect: 'destructive' })] })
@@ -119,12 +120,12 @@ describe('a name written by a model', () => {
       files: [makeTool('files.list_directory'), makeTool('files.read')],
     })
     expect(git.resolve('mcp_git.commit')).toMatchObject({
-      sameModule: ['mcp_git.git_commit', 'mcp_git.git_commit_graph'],
+      similar: ['mcp_git.git_commit', 'mcp_git.git_commit_graph'],
     })
-    expect(git.resolve('git.log')).toMatchObject({ sameModule: ['mcp_git.git_log'] })
-    expect(git.resolve('files.listdir')).toMatchObject({ sameModule: ['files.list_directory'] })
-    expect(git.resolve('git.push')).toMatchObject({ sameModule: names.slice(0, 5).map((name) => `mcp_git.${name}`) })
-    expect(git.resolve('git.reset')).toMatchObject({ sameModule: names.slice(0, 5).map((name) => `mcp_git.${name}`) })
+    expect(git.resolve('git.log')).toMatchObject({ similar: ['mcp_git.git_log'] })
+    expect(git.resolve('files.listdir')).toMatchObject({ similar: ['files.list_directory'] })
+    expect(git.resolve('git.push')).toMatchObject({ similar: [] })
+    expect(git.resolve('git.reset')).toMatchObject({ similar: [] })
   })
 
   it('without an owner gets the tools whose name has all of its words, or has them with another verb', () => {
@@ -136,7 +137,7 @@ describe('a name written by a model', () => {
     expect(tools.resolve('search')).toMatchObject({
       suggestions: ['web.web_search', 'web.search_all_pages', 'mcp_play.browser_find'],
     })
-    expect(tools.resolve('play.search')).toMatchObject({ sameModule: ['mcp_play.browser_find'] })
+    expect(tools.resolve('play.search')).toMatchObject({ similar: ['mcp_play.browser_find'] })
     expect(tools.resolve('search_nothing')).toMatchObject({ suggestions: [] })
   })
 
@@ -154,7 +155,8 @@ describe('a name written by a model', () => {
     expect(rested.resolve('notes.ad')).toEqual({
       kind: 'unknown',
       suggestions: ['mcp_notes.add'],
-      sameModule: ['mcp_notes.add'],
+      similar: [],
+      ownerHasTools: true,
       unread: [],
     })
     expect(rested.resolve('new.add')).toMatchObject({ kind: 'unknown', down: { id: 'mcp_new' } })
@@ -169,7 +171,7 @@ describe('a name written by a model', () => {
       return createViews({ catalog, rulesOf: sameRules(createPolicy({})), log: silentLog }).viewFor(localCaller)
     }
     const starting = viewOfServer().resolve('mcp_time.nothing')
-    expect(starting).toMatchObject({ kind: 'unknown', sameModule: ['mcp_time.convert_time'] })
+    expect(starting).toMatchObject({ kind: 'unknown', ownerHasTools: true })
     expect(starting).not.toHaveProperty('down')
     expect(viewOfServer('exited with 1').resolve('mcp_time.nothing')).toMatchObject({ down: { id: 'mcp_time' } })
   })
