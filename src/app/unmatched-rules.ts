@@ -28,7 +28,7 @@ interface Entry {
 
 /** Rules of the configuration and its profiles that match no tool, not even one that waits for a review. */
 export function unmatchedRules(config: Config, snapshot: Snapshot): readonly UnmatchedRule[] {
-  const entries = allEntries(config)
+  const entries = policyEntries(config)
   if (entries.length === 0) return []
   const owners = [...snapshot.owners.values()]
   // Tools that got another name than their owner gives them.
@@ -44,7 +44,7 @@ export function unmatchedRules(config: Config, snapshot: Snapshot): readonly Unm
 /** Rules that name one tool and apply to several of a server, because their names differ in spelling only. */
 export function ambiguousRules(config: Config, snapshot: Snapshot): readonly UnmatchedRule[] {
   const owners = [...snapshot.owners.values()]
-  return allEntries(config)
+  return policyEntries(config)
     .filter(({ permits }) => !permits)
     .flatMap(({ setting, variants }) =>
       [...new Set(variants.flatMap(listPatterns).filter(isSingle))].flatMap((name) => {
@@ -61,7 +61,8 @@ export function ambiguousRules(config: Config, snapshot: Snapshot): readonly Unm
     )
 }
 
-function allEntries(config: Config): readonly Entry[] {
+/** The entries of the policy and of the policies of profiles. */
+export function policyEntries(config: Config): readonly Entry[] {
   const ids = moduleIds(config.servers)
   const entriesIn = (
     { policy }: Pick<Config, 'policy'>,

@@ -25,6 +25,7 @@ const FORBIDDEN: ReadonlyArray<readonly [how: string, config: object, code: stri
   ['policy.deny by its wire name', { policy: { deny: ['gh__delete_repo'] } }, 'E_NOT_FOUND'],
   ['policy.deny by a pattern', { policy: { deny: ['gh.delete_*'] } }, 'E_NOT_FOUND'],
   ['policy.deny by module and action', { policy: { deny: [{ module: 'gh', actions: 'delete_repo' }] } }, 'E_NOT_FOUND'],
+  ['policy.deny by module and tools', { policy: { deny: [{ module: 'gh', tools: '*delete_repo' }] } }, 'E_NOT_FOUND'],
   ['policy.hidden', { policy: { hidden: ['gh.delete_repo'] } }, 'E_NOT_FOUND'],
   ['blocked_actions', { modules: { mcp_gh: { constraints: { blocked_actions: ['delete_repo'] } } } }, 'E_NOT_FOUND'],
   ['tools.*.enabled', { tools: { 'gh.delete_repo': { enabled: false } } }, 'E_TOOL_DISABLED'],
@@ -132,6 +133,17 @@ describe('a rule whose tool was removed', () => {
     await until(() => served.quarantined('mcp_gh').length > 0)
     expect(codeOf(await served.call('gh__purge_everything'))).toBe('E_TOOL_QUARANTINED')
     expect(served.logged.join('\n')).toContain('the rule \\"gh.delete_*\\" matches no tool of gh any more')
+  })
+
+  it('ignores a server that the module of the rule does not name', async () => {
+    const served = await servedAs(
+      { policy: { deny: [{ module: 'gl', tools: 'delete_*' }] } },
+      ['delete_repo', 'list_repos'],
+      'always',
+    )
+    served.offer('gh', offer('list_repos', 'find_repos'))
+    await until(() => served.ids().includes('mcp_gh.find_repos') || served.quarantined('mcp_gh').length > 0)
+    expect((await served.call('gh__find_repos')).content[0].text).toBe('find_repos ran')
   })
 
   it('applies at the first connection, and ignores a server that never had such a tool', async () => {
