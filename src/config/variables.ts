@@ -80,9 +80,9 @@ export function fillVariables(value: unknown, sources: VariableSources, path: re
   return { value: fill(value, path), unset, whole, secrets: [...secrets] }
 }
 
-/** Names in `${keyring:NAME}`, for reading them before variables are replaced. */
+/** Names in `${keyring:NAME}`, for reading their values before variables are replaced. `$${keyring:NAME}` is text. */
 export const secretNames = (text: string): readonly string[] => [
-  ...new Set([...text.matchAll(/\$\{keyring:([A-Za-z_][\w.-]*)/g)].map(([, name = '']) => name)),
+  ...new Set([...text.matchAll(/(?<!\$)\$\{keyring:([A-Za-z_][\w.-]*)/g)].map(([, name = '']) => name)),
 ]
 
 const isSecretPlace = (step: string): boolean => step === 'headers' || looksSecret(step)

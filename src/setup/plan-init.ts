@@ -1,3 +1,4 @@
+import { secretNames } from '../config/variables.ts'
 import { PegboardError } from '../core/errors.ts'
 import { asRecord, isRecord } from '../core/is-record.ts'
 import type { Client, ClientId, StartCommand } from './clients.ts'
@@ -63,10 +64,10 @@ export function planInit(
   for (const one of found.filter(({ client }) => choices.into.includes(client.id)))
     edits.push(...registerIn(one, choices, start))
   const knownNames = new Set([...stored.keys(), ...secrets.map(({ name }) => name)])
-  const named = servers.flatMap(({ entry }) => [...JSON.stringify(entry).matchAll(/\$\{keyring:([A-Za-z_][\w.-]*)\}/g)])
+  const namedSecrets = secretNames(JSON.stringify(servers.map(({ entry }) => entry)))
   return {
     ...{ servers, secrets, edits, hidden: all.secrets.map(({ value }) => value) },
-    wanted: [...new Set(named.map(([, name = '']) => name))].filter((name) => !knownNames.has(name)),
+    wanted: namedSecrets.filter((name) => !knownNames.has(name)),
   }
 }
 

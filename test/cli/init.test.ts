@@ -62,6 +62,16 @@ const REGISTERED = {
 const isLinux = process.platform === 'linux'
 
 describe.runIf(isLinux)('pegboard init', () => {
+  it('asks for no secret that an imported server names only as text', async () => {
+    const { command, read } = home({
+      '.cursor/mcp.json': '{"mcpServers":{"a":{"command":"a","args":["${keyring:B}"]}}}',
+    })
+    const { code, out } = await command(['init', '--yes'])
+    expect(code).toBe(0)
+    expect(JSON.parse(read(OWN)).mcpServers.a.args).toEqual(['$${keyring:B}'])
+    expect(out).not.toContain('needs the secret')
+  })
+
   it('imports the servers of all clients, merges them, moves secrets, registers Pegboard, and is undone byte for byte', async () => {
     const { dir, read, command } = home()
     const { code, out, err } = await command(['init', '--yes', '--folder', 'work'])
