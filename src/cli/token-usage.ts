@@ -43,7 +43,7 @@ export function describeUsage(by: string, { since, counted, estimate_error, tota
   const deviation = `${estimate_error < 0 ? '' : '+'}${percent(estimate_error)}`
   return [
     formatTable([head, ...lines]),
-    `\nSince ${since}, ${formatCount(total.sessions, 'session')}. "direct": all results whole, and all tools known when the client listed them (name, description, input schema).\n`,
+    `\nSince ${since}, ${formatCount(total.sessions, 'session')}. "direct": all results whole, and all tools known when the client last called one (name, description, input schema).\n`,
     counted === 1 && total.tokens > 0
       ? `Counted with o200k. The estimate that limits use would be off by ${deviation}.\n`
       : `${percent(counted)} counted with o200k${counted > 0 ? ` (the estimate would be off by ${deviation})` : ''}, the rest estimated.\n`,

@@ -33,8 +33,11 @@ export interface Entry {
   readonly isOwn?: boolean | undefined
   /** Definition of the tool, as direct exposure lists it. */
   readonly definition?: Definitions | undefined
-  /** The tools that were listed, and those that direct exposure would have listed. */
-  readonly list?: { readonly shown: Definitions; readonly all: Definitions }
+  /**
+   * The tools that were listed, and those that direct exposure lists. `all` is called again with later calls, because servers
+   * may connect after the list was sent.
+   */
+  readonly list?: { readonly shown: Definitions; readonly all: () => Definitions }
 }
 
 /** Definitions to count: all of them, or some that stand for all. */
@@ -92,8 +95,10 @@ interface Session {
   readonly counts: ReturnType<typeof zeroCounts>
   /** The last list, if it was not counted yet. */
   list: (() => Entry) | undefined
-  /** Tokens of the longest list so far, and of all tools. */
+  /** Tokens of the longest list so far. */
   menu: number
+  /** The tools that direct exposure lists now, and the most tokens that they have had. */
+  all: (() => Definitions) | undefined
   definitions: number
   readonly tools: Set<string>
 }
@@ -146,8 +151,18 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
       const [oldest] = sessions
       if (oldest && sessions.size >= MAX_SESSIONS) finish(...oldest)
       const client = toPrintable(caller.client?.name ?? 'unknown').slice(0, MAX_NAME)
-      const fresh = { counts: zeroCounts(), list: undefined, menu: 0, definitions: 0, tools: new Set<string>() }
-      session = { principal: caller.principal, client, since: now, at: now, ...fresh }
+      session = {
+        principal: caller.principal,
+        client,
+        since: now,
+        at: now,
+        counts: zeroCounts(),
+        list: undefined,
+        menu: 0,
+        all: undefined,
+        definitions: 0,
+        tools: new Set(),
+      }
       sessions.set(key, session)
     }
     session.at = now
@@ -196,10 +211,13 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
   }
 
   async function countBatch(described: readonly Described[], by: TokenCounter | undefined): Promise<void> {
+    for (const { session, entry } of described) if (entry.list) session.all = entry.list.all
+    const callers = [...new Set(described.map(({ session }) => session))]
+    const all = callers.flatMap((session) => (session.all ? [{ session, definitions: session.all() }] : []))
+    const shown = described.flatMap(({ entry }) => [entry.definition, entry.list?.shown])
     const uncounted = new Map<object, Definitions>()
-    for (const { entry } of described)
-      for (const one of [entry.definition, entry.list?.shown, entry.list?.all])
-        if (one && !sumsByKey.has(one.key)) uncounted.set(one.key, one)
+    for (const one of [...shown, ...all.map(({ definitions }) => definitions)])
+      if (one && !sumsByKey.has(one.key)) uncounted.set(one.key, one)
     const lists = [...uncounted.values()].map((one) => ({ one, texts: one.texts() }))
     const read = described.flatMap(({ entry }) => entry.texts)
     const texts = [...read, ...lists.flatMap((list) => list.texts)]
@@ -212,6 +230,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     }
     const sized = described.map(({ session, entry }) => ({ session, entry, read: take(entry.texts.length) }))
     for (const list of lists) sumsByKey.set(list.one.key, scaled(take(list.texts.length), list.one.scale))
+    for (const { session, definitions } of all) addDefinitions(session, definitions)
     for (const { session, entry, read } of sized) addEntry(session, entry, read)
   }
 
@@ -219,7 +238,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
 
   function addEntry(session: Session, entry: Entry, read: TokenSums): void {
     const { kind, tool, more = 0, isCall, isFailure, whole, isOwn, definition, list } = entry
-    if (list) addList(session, read, list)
+    if (list) addList(session, read, list.shown)
     else {
       const tokens = tokensOf(read) + more
       add(session, tool, {
@@ -239,20 +258,26 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     add(session, '', { direct: -own })
   }
 
+  /** All tools replace those of the count before, so only what they have more is added. */
+  function addDefinitions(session: Session, all: Definitions): void {
+    const more = definitionTokens(all) - session.definitions
+    if (more <= 0) return
+    add(session, '', { direct: more })
+    session.definitions += more
+  }
+
   /** A list replaces the one before it, so only what it has more is added. */
-  function addList(session: Session, read: TokenSums, { shown, all }: NonNullable<Entry['list']>): void {
+  function addList(session: Session, read: TokenSums, shown: Definitions): void {
     const own = sumOf(read, sumsByKey.get(shown.key) ?? precisionOf([]))
-    const [menu, definitions] = [tokensOf(own), definitionTokens(all)]
+    const menu = tokensOf(own)
     const isFirst = session.menu === 0
     const more = Math.max(0, menu - session.menu)
     add(session, '', {
       ...scaled(own, menu === 0 ? 0 : more / menu),
       ...(isFirst ? { sessions: 1 } : {}),
       menu: more,
-      direct: Math.max(0, definitions - session.definitions),
     })
     session.menu = Math.max(session.menu, menu)
-    session.definitions = Math.max(session.definitions, definitions)
   }
 
   function finish(key: string, { client, principal, since, counts }: Session): void {

@@ -20,10 +20,12 @@ const MAX_SAMPLED = 500
 
 export function recordList(host: ServerHost, caller: Caller, tools: readonly ListedTool[]): void {
   host.receipts?.list(caller, () => {
-    const view = host.view(caller)
     const shown = definitionsOf(tools, tools, (tool) => tool)
     const isAll = host.exposure(caller).mode === 'direct'
-    const all = isAll ? shown : definitionsOf(view, view.tools, listTool)
+    const all = (): Definitions => {
+      const view = host.view(caller)
+      return isAll ? shown : definitionsOf(view, view.tools, listTool)
+    }
     return { kind: 'menu', tool: '', texts: [instructionsFor(host, caller)], list: { shown, all } }
   })
 }

@@ -6,6 +6,7 @@ import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { pegboard } from '../cli/terminal.ts'
 import { connectTo } from '../client.ts'
 import { appWithResults, handleIn } from '../long-results.ts'
+import { makeTool } from '../tools.ts'
 
 const tokensIn = async (client: { readResource(of: { uri: string }): Promise<Answer> }) =>
   JSON.parse((await client.readResource({ uri: 'stats://tokens' })).contents[0].text)
@@ -54,6 +55,27 @@ it('where all tools are listed, nothing is saved but long results', async () => 
   // The instructions of Pegboard.
   expect(session.tokens - session.direct).toBeGreaterThan(0)
   expect(session.tokens - session.direct).toBeLessThan(400)
+})
+
+it('counts the tools of a server that connects after the client listed tools', async () => {
+  const { app } = await startApp({ exposure: { mode: 'discovery' }, telemetry: { tokens: 'estimate' } })
+  const client = await connectTo(app)
+  await client.listTools()
+  const directAfterCall = async (): Promise<number> => {
+    await client.callTool({ name: 'execute_tool', arguments: { name: 'hello.version' } })
+    return (await tokensIn(client)).session.direct
+  }
+  await directAfterCall()
+  const second = await directAfterCall()
+  const third = await directAfterCall()
+  const tools = Array.from({ length: 50 }, (_, n) =>
+    makeTool(`mcp_late.tool_${n}`, { description: 'word '.repeat(80) }),
+  )
+  app.catalog.set({ id: 'mcp_late', summary: '', origin: 'upstream', state: 'ready' }, { tools })
+  const added = (await directAfterCall()) - third - (third - second)
+  // 50 descriptions of 80 words each, and the names and schemas.
+  expect(added).toBeGreaterThan(4_000)
+  expect(added).toBeLessThan(8_000)
 })
 
 it('what a script reads would have cost the model', async () => {

@@ -31,7 +31,7 @@ const list = (shown: Definitions, all: Definitions): Entry => ({
   kind: 'menu',
   tool: '',
   texts: [words(10)],
-  list: { shown, all },
+  list: { shown, all: () => all },
 })
 
 function open(logged: string[] = [], counter: TokenCounter = wordCounter()) {
