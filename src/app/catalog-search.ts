@@ -141,7 +141,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     ...(expansion && { writeText: expansion.ask }),
     writtenText: (tool) => expansion?.of(tool),
     async find(query, caller, limit, how) {
-      const { byId, tools } = options.view(caller)
+      const { byId, tools, hidden } = options.view(caller)
       const ofOwner = (owner: string): Tool[] => tools.flatMap(({ tool }) => (tool.module === owner ? [tool] : []))
       const extra = options.unlisted.of(caller)
       index.now()
@@ -150,6 +150,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
         ...how,
         limit,
         visible: (id) => byId.has(id) || extra.has(id),
+        hidden: () => hidden.keys(),
         usage,
         safeSiblings(id) {
           const tool = byId.get(id)?.tool

@@ -39,13 +39,17 @@ export function createCorrector(vocabulary: {
   }
 
   return {
-    /** The nearest known words, best first. Only words with the same first letter, which is rarely wrong. */
-    nearest(word: string, limit: number): Correction[] {
+    /**
+     * The nearest known words, best first. Only words with the same first letter, which is rarely wrong.
+     * @param accept words that may be returned; default all
+     */
+    nearest(word: string, limit: number, accept: (word: string) => boolean = () => true): Correction[] {
       if (word.length < SHORTEST_PREFIX || word.length > LONGEST_WORD) return []
       const tree = treeFor(word)
       const closenessByWord = new Map<string, number>()
       const addMatch = (text: string, closeness: number): void => {
-        if (text !== word && closeness > (closenessByWord.get(text) ?? 0)) closenessByWord.set(text, closeness)
+        if (text !== word && closeness > (closenessByWord.get(text) ?? 0) && accept(text))
+          closenessByWord.set(text, closeness)
       }
       for (const text of tree.atPrefix(word).keys()) {
         addMatch(text, CLOSENESS.prefix * (text.length / (text.length + 0.3 * (text.length - word.length))))

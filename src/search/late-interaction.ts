@@ -1,5 +1,5 @@
 import type { EmbeddingTable } from './embedding-table.ts'
-import type { LexicalIndex } from './lexical-index.ts'
+import type { LexicalIndex, LexicalMatches } from './lexical-index.ts'
 import { withRoom } from './packed-sections.ts'
 import { isStopWord, MAX_QUERY_CHARACTERS, stemOf } from './tokenize.ts'
 import { piecesOf } from './word-pieces.ts'
@@ -51,8 +51,8 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
   }
 
   return {
-    /** @param accept as in `rarityOf` */
-    cover(query: string, slots: readonly number[], accept?: (slot: number) => boolean): Coverage {
+    /** @param rarityOf of the search that found the slots */
+    cover(query: string, slots: readonly number[], rarityOf: LexicalMatches['rarityOf']): Coverage {
       if (generation !== index.generation) {
         generation = index.generation
         addresses.fill(0)
@@ -82,7 +82,7 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
       const nearest = new Float32Array(used)
       let totalWeight = 0
       for (const stem of stemsOf(query)) {
-        const weight = index.rarityOf(stem, accept) * table.rarityOf(stem)
+        const weight = rarityOf(stem) * table.rarityOf(stem)
         const address = table.addressOf(stem, false)
         totalWeight += weight
         table.cosines(address, cosines)
@@ -107,7 +107,7 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
         let nameWeight = 0
         let sum = 0
         for (let position = start; position < start + (names[at] as number); position++) {
-          const rarity = index.rarityOf(stems[toolStems[position] as number] as number)
+          const rarity = rarityOf(stems[toolStems[position] as number] as number)
           nameWeight += rarity
           sum += rarity * (nearest[position] as number)
         }

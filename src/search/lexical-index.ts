@@ -40,12 +40,16 @@ export interface LexicalMatches {
   readonly corrections: ReadonlyMap<string, string>
   /** Query words that no document contains in any form. */
   readonly unknownWords: readonly string[]
+  /** Rarity of a stem: 0 if every document has it, highest if no accepted one has. Valid until the next search. */
+  rarityOf(stem: string | number): number
 }
 
 export interface LexicalOptions {
   readonly limit: number
   /** False hides a slot as if it were empty. Called only for slots that would be in the answer. */
   readonly accept: (slot: number) => boolean
+  /** Slots of documents that do not count in the scores of others, such as how rare a word is; default none. */
+  readonly uncounted?: readonly number[]
 }
 
 /**
@@ -69,11 +73,6 @@ export interface LexicalIndex {
    */
   copyStems(slot: number, into: Int32Array, at: number, most: number): number
   stemText(stem: number): string
-  /**
-   * Rarity of a stem: 0 if every document has it, highest if none has.
-   * @param accept documents that may be taken into account; a stem that only others have counts as unknown
-   */
-  rarityOf(stem: string | number, accept?: (slot: number) => boolean): number
   /** Changes when stems get new numbers. */
   readonly generation: number
 }
@@ -200,6 +199,17 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   let firstWords = new Int32Array()
   let nextWords = new Int32Array()
   let stemDocuments = new Uint32Array()
+  /** Per slot: the sum of its counts. */
+  let lengths = new Float32Array()
+  let totalLength = 0
+  // What depends on the documents that count. Per slot: 1 for an uncounted one. Per stem: in how many documents that count its
+  // words are, plus 1; 0 if not computed yet.
+  let uncounted: readonly number[] = []
+  let uncountedFlags = new Uint8Array()
+  let countedByStem = new Uint32Array()
+  let countedSize = 0
+  /** The average length that `norms` was computed for. */
+  let averageLength = Number.NaN
   // Reused between queries to avoid allocations.
   let norms = new Float32Array()
   let scores = new Float32Array()
@@ -214,16 +224,66 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
   const corrector = createCorrector({
     version: () => refreshCount,
     *withInitialOf(word) {
-      for (const [text, id] of dictionary.withInitialOf(word)) if (documentsOf(id) > 0) yield text
+      for (const [text, id] of dictionary.withInitialOf(word)) if (isUsed(id)) yield text
     },
   })
 
+  const isUsed = (word: number): boolean => (postings.starts[word + 1] as number) > (postings.starts[word] as number)
+
+  /** Number of documents with a word. This and the next functions are about the documents that count. */
   function documentsOf(word: number): number {
-    return word < 0 ? 0 : (postings.starts[word + 1] as number) - (postings.starts[word] as number)
+    if (word < 0) return 0
+    const { starts, entries } = postings
+    const [from, end] = [starts[word] as number, starts[word + 1] as number]
+    let documents = end - from
+    if (uncounted.length > 0)
+      for (let at = from; at < end; at++) documents -= uncountedFlags[(entries[at] as number) >>> SLOT_SHIFT] as number
+    return documents
+  }
+
+  /** Number of documents with any of these words. */
+  function countDocuments(words: readonly number[]): number {
+    gather(words)
+    let documents = gatheredCount
+    for (let at = 0; at < gatheredCount; at++) {
+      const slot = gathered[at] as number
+      counts[slot] = 0
+      documents -= uncountedFlags[slot] as number
+    }
+    return documents
+  }
+
+  function documentsOfStem(stem: number): number {
+    if (uncounted.length === 0) return stemDocuments[stem] as number
+    if (countedByStem[stem] === 0) countedByStem[stem] = countDocuments(wordsOfStem(stem)) + 1
+    return (countedByStem[stem] as number) - 1
   }
 
   function rarity(documents: number): number {
-    return Math.log(1 + (size - documents + 0.5) / (documents + 0.5))
+    return Math.log(1 + (countedSize - documents + 0.5) / (documents + 0.5))
+  }
+
+  function setUncounted(next: readonly number[]): void {
+    if (uncounted.length + next.length > 0) groups.clear()
+    for (const slot of uncounted) uncountedFlags[slot] = 0
+    uncounted = next.filter((slot) => rowLengths[slot])
+    countedByStem = withRoom(countedByStem, dictionary.size)
+    if (uncounted.length > 0) countedByStem.fill(0)
+    countedSize = size - uncounted.length
+    let length = totalLength
+    for (const slot of uncounted) {
+      uncountedFlags[slot] = 1
+      length -= lengths[slot] as number
+    }
+    setAverageLength(length / Math.max(1, countedSize))
+  }
+
+  function setAverageLength(average: number): void {
+    if (average === averageLength) return
+    averageLength = average
+    const { saturation, lengthNorm } = RANKING
+    for (let slot = 0; slot < slots; slot++)
+      norms[slot] = saturation * COUNT_SCALE * (1 - lengthNorm + (lengthNorm * (lengths[slot] as number)) / average)
   }
 
   /** The number of a document's word. Its stem gets a number too. */
@@ -314,8 +374,10 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       counts = new Uint16Array(room)
       gathered = new Uint32Array(room)
       norms = new Float32Array(room)
+      lengths = new Float32Array(room)
+      uncountedFlags = new Uint8Array(room)
     }
-    computeNorms(usedSlots)
+    measureLengths(usedSlots)
   }
 
   function packRows(usedSlots: readonly number[]): void {
@@ -337,7 +399,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
 
   function countUsedWords(): number {
     let used = 0
-    for (let word = 0; word < dictionary.size; word++) if (documentsOf(word) > 0 || firstWords[word] !== 0) used++
+    for (let word = 0; word < dictionary.size; word++) if (isUsed(word) || firstWords[word] !== 0) used++
     return used
   }
 
@@ -360,7 +422,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     nextWords = new Int32Array(dictionary.size)
     stemDocuments = new Uint32Array(dictionary.size)
     for (let word = 0; word < dictionary.size; word++) {
-      if (documentsOf(word) === 0) continue
+      if (!isUsed(word)) continue
       const stem = (stems[word] as number) - 1
       nextWords[word] = firstWords[stem] as number
       firstWords[stem] = word + 1
@@ -376,20 +438,17 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       })
   }
 
-  function computeNorms(usedSlots: readonly number[]): void {
-    let total = 0
+  function measureLengths(usedSlots: readonly number[]): void {
+    totalLength = 0
+    averageLength = Number.NaN
     for (const slot of usedSlots) {
       let length = 0
       visitRow(slot, (_word, count) => {
         length += count
       })
-      norms[slot] = length
-      total += length
+      lengths[slot] = length
+      totalLength += length
     }
-    const average = total / Math.max(1, size)
-    const { saturation, lengthNorm } = RANKING
-    for (const slot of usedSlots)
-      norms[slot] = saturation * COUNT_SCALE * (1 - lengthNorm + (lengthNorm * (norms[slot] as number)) / average)
   }
 
   function wordsOfStem(stem: number): number[] {
@@ -407,9 +466,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       const stem = dictionary.find(text)
       if (stem >= 0) members.push(...wordsOfStem(stem))
     }
-    gather(members)
-    const result = { words: members, documents: gatheredCount }
-    for (let at = 0; at < gatheredCount; at++) counts[gathered[at] as number] = 0
+    const result = { words: members, documents: countDocuments(members) }
     groups.set(group, result)
     return result
   }
@@ -433,7 +490,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     const unknown: string[] = []
     const corrections = new Map<string, string>()
     let ideal = 0
-    const faint = (RANKING.faint * RANKING.faintDocuments + size) / (RANKING.faintDocuments + size)
+    const faint = (RANKING.faint * RANKING.faintDocuments + countedSize) / (RANKING.faintDocuments + countedSize)
     for (const word of queryWords) {
       let isFound = false
       const weight = word.faint ? faint : 1
@@ -447,7 +504,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
         const literal = dictionary.find(form.word)
         addTerm(`w${literal}`, [literal], TERM_WEIGHTS.word * factor, documentsOf(literal))
         const stem = dictionary.find(form.stem)
-        if (stem >= 0) addTerm(`s${stem}`, wordsOfStem(stem), TERM_WEIGHTS.stem * factor, stemDocuments[stem] as number)
+        if (stem >= 0) addTerm(`s${stem}`, wordsOfStem(stem), TERM_WEIGHTS.stem * factor, documentsOfStem(stem))
         if (form.group === undefined) return
         const group = groupOf(form.group)
         addTerm(`g${form.group}`, group.words, TERM_WEIGHTS.synonym * factor, group.documents)
@@ -469,7 +526,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       for (const { stem } of word.parts) queryStems.push(dictionary.find(stem))
       const stem = dictionary.find(word.stem)
       queryStems.push(stem)
-      const literal = stem < 0 || !isVisibleWord(wordsOfStem(stem), accept) ? 0 : (stemDocuments[stem] as number)
+      const literal = stem < 0 || !isVisibleWord(wordsOfStem(stem), accept) ? 0 : documentsOfStem(stem)
       const documents = literal === 0 && isFound && word.group !== undefined ? groupOf(word.group).documents : literal
       // A synonym alone, or no match, is not a full match, because the word could have occurred literally.
       if (literal === 0) ideal += weight * rarity(documents) * (TERM_WEIGHTS.word + TERM_WEIGHTS.stem)
@@ -557,7 +614,7 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     let all = 0
     for (let at = start; at < ofName; at++) {
       const stem = (table[(entries[at] as number) >>> WORD_SHIFT] as number) - 1
-      const worth = rarity(stemDocuments[stem] as number)
+      const worth = rarity(documentsOfStem(stem))
       all += worth
       if (flags[stem] === 1) covered += worth
     }
@@ -594,20 +651,19 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     if (unknown.length === 0 || unknown.length > RANKING.maxGuessedWords) return []
     return unknown.flatMap((word) =>
       corrector
-        .nearest(word, 4 * RANKING.guessesPerWord)
-        .map(({ word: text, closeness }) => ({ text, closeness, guess: dictionary.find(text) }))
-        .filter(({ guess }) => isVisibleWord([guess], accept))
-        .slice(0, RANKING.guessesPerWord)
-        .map(({ text, closeness, guess }) => {
+        .nearest(word, RANKING.guessesPerWord, (text) => isVisibleWord([dictionary.find(text)], accept))
+        .map(({ word: text, closeness }) => {
+          const guess = dictionary.find(text)
           if (!corrections.has(word)) corrections.set(word, text)
           return { words: [guess], source: text, worth: closeness * rarity(documentsOf(guess)) }
         }),
     )
   }
 
-  function search(query: string, { limit, accept }: LexicalOptions): LexicalMatches {
+  function search(query: string, { limit, accept, uncounted: next = [] }: LexicalOptions): LexicalMatches {
     scores.fill(0)
     refresh()
+    setUncounted(next)
     queryStemFlags = withRoom(queryStemFlags, dictionary.size)
     const queryWords = size > 0 ? parseQuery(query) : []
     for (const stem of plan.stems) queryStemFlags[stem] = 0
@@ -635,6 +691,11 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       termsOf: (slot) => findMatchedWords(slot, queryWords, usedTerms),
       corrections: plan.corrections,
       unknownWords: plan.unknown,
+      rarityOf(stemOrText) {
+        const stem = typeof stemOrText === 'number' ? stemOrText : dictionary.find(stemOrText)
+        const isVisible = stem >= 0 && isVisibleWord(wordsOfStem(stem), accept)
+        return rarity(isVisible ? documentsOfStem(stem) : 0)
+      },
     }
   }
 
@@ -683,12 +744,6 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
       return count
     },
     stemText: (stem) => dictionary.wordOf(stem),
-    rarityOf(stemOrText, accept) {
-      refresh()
-      const stem = typeof stemOrText === 'number' ? stemOrText : dictionary.find(stemOrText)
-      const isVisible = stem >= 0 && (accept === undefined || isVisibleWord(wordsOfStem(stem), accept))
-      return rarity(isVisible ? (stemDocuments[stem] as number) : 0)
-    },
     get generation() {
       return generation
     },

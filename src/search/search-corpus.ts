@@ -27,6 +27,7 @@ export interface Corpus {
   table(): EmbeddingTable | undefined
   readonly model: ModelState
   idOf(slot: number): string
+  slotOf(id: string): number | undefined
   /** True if the tool is in the atlas. */
   isKnown(slot: number): boolean
   /** True if there is an index to answer from, even if it is slightly out of date. */
@@ -250,6 +251,7 @@ export function createCorpus({
       return tableFailed ? 'unavailable' : vectorsReady ? 'ready' : 'loading'
     },
     idOf: (slot) => ids[slot] ?? '',
+    slotOf: (id) => slots.get(id),
     isKnown: (slot) => atlasSlots.has(slot),
     usable: () => wordsReady,
     current: () => !wordsBehind,

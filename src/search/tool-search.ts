@@ -53,8 +53,10 @@ export interface SearchHit {
 
 export interface ToolQueryOptions {
   readonly limit: number
-  /** True for ids that the caller sees. Other tools do not influence the answer. */
+  /** True for ids that the caller sees. */
   readonly visible: (id: string) => boolean
+  /** Ids of tools that do not influence the answer: those that the caller does not see. Default: none. */
+  readonly hidden?: () => Iterable<string>
   /** Number of calls of a tool; decides near ties. */
   readonly usage?: (id: string) => number
   /** Tools that change what this destructive tool deletes; see `withSafeSiblings`. */
@@ -262,13 +264,15 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     table: EmbeddingTable,
     query: string,
     slots: readonly number[],
-    accept: (slot: number) => boolean,
+    rarityOf: LexicalMatches['rarityOf'],
   ) {
     const index = corpus.lexical
     if (lateInteraction?.table !== table || lateInteraction.index !== index)
       lateInteraction = { table, index, ...createLateInteraction(table, index) }
-    return lateInteraction.cover(query, slots, accept)
+    return lateInteraction.cover(query, slots, rarityOf)
   }
+
+  const slotsOf = (ids: Iterable<string>): number[] => [...ids].flatMap((id) => corpus.slotOf(id) ?? [])
 
   function findCandidates(
     query: string,
@@ -277,7 +281,11 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
   ): Candidates {
     const accept = (slot: number): boolean => queryOptions.visible(corpus.idOf(slot))
     const count = Math.max(CANDIDATES, queryOptions.limit)
-    const matches = corpus.lexical.search(query, { limit: count, accept })
+    const matches = corpus.lexical.search(query, {
+      limit: count,
+      accept,
+      uncounted: slotsOf(queryOptions.hidden?.() ?? []),
+    })
     const table = queryOptions.lanes === 'lexical' ? undefined : corpus.table()
     const correctedQuery = table ? correctQuery(query, matches.corrections, table) : query
     const vector = table?.query(correctedQuery)
@@ -297,14 +305,13 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     const encoder = externals && semantic?.fusion
     const cosines = vector ? corpus.vectors.cosines(slotList, vector) : undefined
     const coverage =
-      table && queryOptions.lanes !== 'vector' ? coverageOf(table, correctedQuery, slotList, accept) : undefined
+      table && queryOptions.lanes !== 'vector'
+        ? coverageOf(table, correctedQuery, slotList, matches.rarityOf)
+        : undefined
     const queryStems = new Set(piecesOf(correctedQuery).map(stemOf))
-    const rarest = corpus.lexical.rarityOf('', accept)
+    const rarest = matches.rarityOf('')
     const ownerNamed = (id: string): number =>
-      Math.max(
-        0,
-        ...ownerStemsOf(id).map((stem) => (queryStems.has(stem) ? corpus.lexical.rarityOf(stem, accept) / rarest : 0)),
-      )
+      Math.max(0, ...ownerStemsOf(id).map((stem) => (queryStems.has(stem) ? matches.rarityOf(stem) / rarest : 0)))
     let best = 0
     for (const slot of slotList) if (!exactSlots.has(slot)) best = Math.max(best, matches.scoreOf(slot))
     const candidates = slotList.map((slot, at): Candidate => {

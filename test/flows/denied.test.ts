@@ -1,9 +1,11 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import type { Tool } from '../../src/core/tool.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 import { plain, waysTo } from '../security/ways.ts'
+import { makeTool } from '../tools.ts'
 
 const LATER = { watchers: true, scheduler: true }
 
@@ -39,6 +41,21 @@ describe('a tool of a disabled server', () => {
     expect((await callTool(small, { name: 'execute_tool', arguments: { name } })).structuredContent).toMatchObject({
       error: { code: 'E_NOT_FOUND' },
     })
+  })
+})
+
+describe('a tool of a module that policy denies', () => {
+  it('does not change what a search answers', async () => {
+    const { app } = await startApp({ policy: { deny: ['zoo.lion'] }, exposure: { mode: 'discovery' } })
+    const client = await connectTo(app)
+    const gnu = makeTool('zoo.gnu', { description: 'Grazes in the savannah.' })
+    const lion = makeTool('zoo.lion', { description: 'Roars at the zebra.', aliases: ['big cat'] })
+    const searchWith = async (...tools: readonly Tool[]) => {
+      app.catalog.set({ id: 'zoo', summary: 'Animals.', origin: 'module', state: 'ready' }, { tools })
+      await app.indexed()
+      return plain(await callTool(client, { name: 'search_tools', arguments: { query: 'big cat' } }))
+    }
+    expect(await searchWith(gnu, lion)).toBe(await searchWith(gnu))
   })
 })
 

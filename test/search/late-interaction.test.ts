@@ -8,7 +8,10 @@ import { tableByHand } from './table-fixture.ts'
 function lateOf(sources: readonly SearchSource[]) {
   const index = createLexicalIndex()
   for (const [slot, source] of sources.entries()) index.set(slot, documentOf(source))
-  return { index, ...createLateInteraction(tableByHand(), index) }
+  const late = createLateInteraction(tableByHand(), index)
+  const cover = (query: string, slots: readonly number[]) =>
+    late.cover(query, slots, index.search(query, { limit: 1, accept: () => true }).rarityOf)
+  return { index, cover }
 }
 
 const rounded = (values: Float32Array): number[] => [...values].map((one) => Math.round(one * 100) / 100)

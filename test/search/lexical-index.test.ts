@@ -56,6 +56,27 @@ describe('keyword search', () => {
     expect(seen('waether').unknownWords).toEqual(catalogue.search('waether').unknownWords)
   })
 
+  it('scores tools as if there were no uncounted ones', () => {
+    const secrets = Array.from({ length: 40 }, (_, n) =>
+      toolOf(
+        `secret.paint${'abcdefgh'[n % 8]}${'ijklm'[n % 5]}`,
+        `Reads the file of the weather in Paris, ${n} times.`,
+      ),
+    )
+    const { index } = indexOf([...CATALOGUE, ...secrets])
+    const uncounted = secrets.map((_, n) => CATALOGUE.length + n)
+    const accept = (slot: number) => slot < CATALOGUE.length
+    const queries = ['read a file', 'wheather', 'weather in Paris', 'pain', 'close an issue', 'times', 'textfile']
+    for (const query of queries) {
+      const found = index.search(query, { limit: 20, accept, uncounted })
+      const expected = catalogue.index.search(query, { limit: 20, accept })
+      expect(found.hits, query).toEqual(expected.hits)
+      expect([...found.corrections], query).toEqual([...expected.corrections])
+      expect(found.rarityOf('weather'), query).toBe(expected.rarityOf('weather'))
+    }
+    expect(index.search('weather', { limit: 50, accept: () => true }).hits).toHaveLength(41)
+  })
+
   it('finds words with two letters swapped', () => {
     expect(catalogue.ids('waether')[0]).toBe('weather.forecast')
     expect(catalogue.ids('list isseus')[0]).toBe('mcp_github.list_issues')

@@ -182,6 +182,26 @@ describe('visible tools', () => {
           expect(visible(id), `${lanes} ${query} ${id}`).toBe(true)
   })
 
+  it('get the same scores as without the hidden tools', async () => {
+    const secrets = Array.from({ length: 40 }, (_, n) =>
+      toolOf(`secret.keepsake${n}`, 'Reads the file of the weather.', { aliases: ['remember weather'] }),
+    )
+    const [without, both] = [await warmOf(), await warmOf([...CATALOGUE, ...secrets])]
+    const visible = (id: string): boolean => !id.startsWith('secret.')
+    const hidden = () => secrets.map(({ id }) => id)
+    for (const query of [
+      'remember',
+      'read a file',
+      'keepsake',
+      'weather of tomorrow',
+      'secret keepsakes',
+      'memory fact',
+    ])
+      expect(await both.search.query(query, { limit: 20, visible, hidden, explain: true }), query).toEqual(
+        await without.search.query(query, { limit: 20, visible, explain: true }),
+      )
+  })
+
   it('differ for two callers of one index', async () => {
     const { search } = await warmOf()
     const of = (module: string) => idsOf(search, 'store facts', { visible: (id) => id.startsWith(module) })
