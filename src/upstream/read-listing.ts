@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { messageOf } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import type { ListKind } from '../core/list-kinds.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Connection } from './connection.ts'
 import { deeperThan, entryFault } from './list-entry-limits.ts'
 import type { Brief } from './manifest.ts'
@@ -27,6 +28,8 @@ export type Definitions = ReadonlyMap<string, Json>
 export interface FreshListing extends Listing {
   /** Definitions of the tools; many times larger than their records. */
   readonly definitions?: Definitions
+  /** The answers with the tools, which have cache hints. */
+  readonly pages?: readonly Json[]
 }
 
 export const emptyListing: Listing = { tools: [], resources: [], templates: [], prompts: [] }
@@ -44,21 +47,20 @@ const MAX_WRITTEN = 1_000
 /**
  * Reads the lists of these kinds and keeps the others. A failure to read tools is thrown; a failure to read other
  * lists is logged, and the list is empty.
- * @param onPage called with each page of tools
  */
 export async function readListing(
   connection: Connection,
   kinds: ReadonlySet<ListKind>,
   known: Listing,
   warn: (message: string) => void,
-  onPage: (page: Json) => void = () => undefined,
 ): Promise<FreshListing> {
   const has = (kind: ListKind): boolean => isRecord(connection.capabilities[kind])
   let missing = !kinds.has('resources') && known.missing === true
   const readOptional = async (kind: ListKind, method: string, key: string, id: string): Promise<readonly Json[]> => {
     if (!has(kind)) return []
     try {
-      const entries = keepWithinSize(await readPages(connection, method, key, warn), method, warn)
+      const { items } = await readPages(connection, method, key, warn)
+      const entries = keepWithinSize(items, method, warn)
       return keepValidEntries(entries, method, id, warn)
     } catch (error) {
       warn(`${method} failed: ${messageOf(error)}`)
@@ -66,9 +68,9 @@ export async function readListing(
       return []
     }
   }
-  const [{ tools, definitions, notes }, resources, templates, prompts]: [ReadTools, ...Array<readonly Json[]>] =
+  const [{ tools, definitions, pages, notes }, resources, templates, prompts]: [ReadTools, ...Array<readonly Json[]>] =
     await Promise.all([
-      !kinds.has('tools') ? known : has('tools') ? readTools(connection, warn, onPage) : NO_TOOLS,
+      !kinds.has('tools') ? known : has('tools') ? readTools(connection, warn) : NO_TOOLS,
       kinds.has('resources') ? readOptional('resources', 'resources/list', 'resources', 'uri') : known.resources,
       kinds.has('resources')
         ? readOptional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
@@ -76,10 +78,10 @@ export async function readListing(
       kinds.has('prompts') ? readOptional('prompts', 'prompts/list', 'prompts', 'name') : known.prompts,
     ])
   const others = { resources, templates, prompts, ...(missing ? { missing } : {}) }
-  return { tools, ...others, ...(definitions ? { definitions } : {}), ...(notes?.length ? { notes } : {}) }
+  return { tools, ...others, ...omitUndefined({ definitions, pages }), ...(notes?.length ? { notes } : {}) }
 }
 
-type ReadTools = Pick<FreshListing, 'tools' | 'definitions' | 'notes'>
+type ReadTools = Pick<FreshListing, 'tools' | 'definitions' | 'pages' | 'notes'>
 
 const NO_TOOLS: ReadTools = { tools: [] }
 
@@ -127,12 +129,8 @@ function recordOf(raw: unknown, { era, transport }: Connection): ToolRecord | st
   return typeof mirrored === 'string' ? `${JSON.stringify(record.name)}: ${mirrored}` : record
 }
 
-async function readTools(
-  connection: Connection,
-  warn: (message: string) => void,
-  onPage: (page: Json) => void,
-): Promise<ReadTools> {
-  const received = await readPages(connection, 'tools/list', 'tools', warn, onPage)
+async function readTools(connection: Connection, warn: (message: string) => void): Promise<ReadTools> {
+  const { items, pages } = await readPages(connection, 'tools/list', 'tools', warn)
   const notes: string[] = []
   const note = (text: string): void => {
     warn(text)
@@ -141,7 +139,7 @@ async function readTools(
   const tools = new Map<string, ToolRecord>()
   const definitions = new Map<string, Json>()
   let bytes = 0
-  for (const [at, raw] of received.entries()) {
+  for (const [at, raw] of items.entries()) {
     const record = recordOf(raw, connection)
     if (typeof record === 'string') {
       note(`skipped ${record}`)
@@ -164,7 +162,7 @@ async function readTools(
     tools.set(record.name, record)
     definitions.set(record.name, raw as Json)
   }
-  return { tools: [...tools.values()], definitions, notes }
+  return { tools: [...tools.values()], definitions, pages, notes }
 }
 
 const MAX_NOTES = 20
@@ -182,15 +180,15 @@ async function readPages(
   method: string,
   key: string,
   warn: (message: string) => void,
-  onPage: (page: Json) => void = () => undefined,
-): Promise<readonly unknown[]> {
+): Promise<{ readonly items: readonly unknown[]; readonly pages: readonly Json[] }> {
   const items: unknown[] = []
+  const pages: Json[] = []
   const seen = new Set<string>()
   let cursor: string | undefined
   let bytes = 0
   for (let page = 1; ; page++) {
     const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { timeoutMs: LIST_MS })
-    onPage(result)
+    pages.push(result)
     const part = result[key]
     if (!Array.isArray(part)) {
       warn(`${method} answered without ${key}`)
@@ -225,5 +223,5 @@ async function readPages(
     seen.add(next)
     cursor = next
   }
-  return items
+  return { items, pages }
 }

@@ -9,7 +9,7 @@ import type { Connection } from './connection.ts'
 import type { Credentials } from './http-credentials.ts'
 import type { OpenTasks } from './open-tasks.ts'
 import type { Habits } from './per-client-queue.ts'
-import { emptyListing, type Listing, readListing } from './read-listing.ts'
+import { emptyListing, type FreshListing, readListing } from './read-listing.ts'
 import { createReconnectingLink, type LinkOptions, type ReconnectingLink } from './reconnecting-link.ts'
 import type { InstanceKind } from './stateful-servers.ts'
 
@@ -66,8 +66,8 @@ export interface InstancesOptions extends Pick<LinkOptions, 'id' | 'shared' | 'l
   credentials(principal: string | undefined, loggedIn: () => void): Credentials
   /** True if someone is subscribed on this connection. */
   follows(key: string): boolean
-  /** @param tools what it lists, with cache hints per page */
-  opened(key: string, who: RequestOwner, connection: Connection, tools: Listing['tools'], pages: readonly Json[]): void
+  /** @param read the tools that it lists */
+  opened(key: string, who: RequestOwner, connection: Connection, read: FreshListing): void
   notification(who: RequestOwner, method: string, params: Json, attributed: boolean): void
   /** The session of the first connection has ended: closes it. */
   freeMain(): void
@@ -162,15 +162,10 @@ export function createInstances(options: InstancesOptions): Instances {
     })
   }
 
-  async function readTools(
-    getInstance: () => Instance,
-    connection: Connection,
-    page: (page: Json) => void = () => undefined,
-  ): Promise<Listing['tools']> {
-    const warn = (message: string): void => log.debug(message)
-    const { tools } = await readListing(connection, TOOLS, emptyListing, warn, page)
-    getInstance().tools = new Map(tools.map(({ name, text }) => [name, text]))
-    return tools
+  async function readTools(getInstance: () => Instance, connection: Connection): Promise<FreshListing> {
+    const read = await readListing(connection, TOOLS, emptyListing, (message) => log.debug(message))
+    getInstance().tools = new Map(read.tools.map(({ name, text }) => [name, text]))
+    return read
   }
 
   function makeRoom({ principal }: RequestOwner): boolean {
@@ -204,13 +199,7 @@ export function createInstances(options: InstancesOptions): Instances {
       credentials,
       habits: options.habits,
       async opened(connection) {
-        const pages: Json[] = []
-        const tools = await readTools(
-          () => instance,
-          connection,
-          (page) => pages.push(page),
-        )
-        options.opened(key, who, connection, tools, pages)
+        options.opened(key, who, connection, await readTools(() => instance, connection))
       },
       keeps: () => options.follows(key),
       changed: () => undefined,

@@ -163,11 +163,7 @@ export function createUpstream(
           const wasConnected = via.live
           const connection = await via.ready()
           if (!wasConnected) return undefined
-          const pages: Json[] = []
-          const { tools } = await readListing(connection, new Set(['tools']), emptyListing, warn, (page) =>
-            pages.push(page),
-          )
-          return createPrivateList(tools, pages)
+          return createPrivateList(await readListing(connection, new Set(['tools']), emptyListing, warn))
         }),
       changed(principal) {
         if (principal === principals.first) refresh.changed('tools')
@@ -261,9 +257,9 @@ export function createUpstream(
         : // Shared by all connections, so no connection closes them.
           { open: credentials.open, close: () => undefined },
     follows: (key) => endpoints.follows(key),
-    opened(key, { principal }, connection, tools, pages) {
+    opened(key, { principal }, connection, read) {
       endpoints.restore(key, connection)
-      if (principal !== undefined && listIsPrivate) privateLists?.set(principal, createPrivateList(tools, pages))
+      if (principal !== undefined && listIsPrivate) privateLists?.set(principal, createPrivateList(read))
     },
     notification: (who, method, params, attributed) => onNotification(method, params, attributed, who),
     freeMain() {
@@ -410,17 +406,15 @@ export function createUpstream(
     kinds: ReadonlySet<ListKind>,
     before: Listing,
   ): Promise<FreshListing> {
-    const pages: Json[] = []
-    const reading = readListing(connection, kinds, before, warn, (page) => pages.push(page))
-    const read = await reading.catch((error: unknown) => {
+    const read = await readListing(connection, kinds, before, warn).catch((error: unknown) => {
       if (isPegboardError(error) && error.code === 'E_LOOP_DETECTED') rejectLoop()
       throw error
     })
     if (!principals || !privateLists) return read
     if (kinds.has('tools')) {
-      listIsPrivate = pages.some(({ cacheScope }) => cacheScope !== 'public')
+      listIsPrivate = read.pages?.some(({ cacheScope }) => cacheScope !== 'public') === true
       const { first } = principals
-      if (first !== undefined && listIsPrivate) privateLists.set(first, createPrivateList(read.tools, pages), true)
+      if (first !== undefined && listIsPrivate) privateLists.set(first, createPrivateList(read), true)
       privateLists.keep(listIsPrivate ? principals.known : [])
     }
     // Resources of one login are shown to this login only. A resource named in a result is read with the caller's own
@@ -450,7 +444,7 @@ export function createUpstream(
   }
 
   function publishListing(read: FreshListing, connection: Connection): void {
-    const { definitions, ...next } = read
+    const { definitions, pages: _pages, ...next } = read
     listing = next
     state = 'ready'
     reason = undefined
@@ -626,7 +620,7 @@ const capacityOf = ({ maxConcurrent, maxQueued, where }: ServerSettings): Capaci
 })
 
 /** The shortest lifetime of a list's pages applies. */
-function createPrivateList(tools: Listing['tools'], pages: readonly Json[]): PrivateList {
+function createPrivateList({ tools, pages = [] }: FreshListing): PrivateList {
   const ttls = pages.flatMap(({ ttlMs }) => (typeof ttlMs === 'number' ? [ttlMs] : []))
   return { texts: new Set(tools.map(({ text }) => text)), ttlMs: ttls.length > 0 ? Math.min(...ttls) : undefined }
 }
