@@ -5,6 +5,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import type { MetricPoint, MetricRegistry } from '../observe/metric-registry.ts'
 import { toPrometheusText } from '../observe/prometheus.ts'
 import { createAccessTokens } from './access-tokens.ts'
@@ -240,13 +241,8 @@ async function listen(
 
 function waitUntilIdle(running: ReadonlySet<ServerResponse>, graceMs: number, clock: Clock): Promise<void> {
   if (running.size === 0 || graceMs <= 0) return Promise.resolve()
-  return new Promise((resolve) => {
-    const cancel = clock.after(graceMs, resolve)
-    for (const res of running)
-      res.once('close', () => {
-        if (running.size > 0) return
-        cancel()
-        resolve()
-      })
+  const idle = new Promise<void>((resolve) => {
+    for (const res of running) res.once('close', () => running.size === 0 && resolve())
   })
+  return waitAtMost(graceMs, idle, undefined, clock)
 }

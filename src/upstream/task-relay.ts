@@ -16,6 +16,7 @@ import {
 } from '../core/server-requests.ts'
 import { acceptsTasks, isOver, TASKS, toModernTask } from '../core/task-protocol.ts'
 import type { Relay, RequestOwner } from '../core/tool.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Connection } from './connection.ts'
 import { removeTaskId, runsTasks } from './server-tasks.ts'
 
@@ -105,14 +106,12 @@ export function createTaskRelay({ clock, ready, request, record }: TaskRelayOpti
     const watch = watched.get(taskId) ?? begin(taskId, relay)
     if (!watch) return task
     restartExpiry(taskId, watch)
-    if (status === 'input_required' && watch.questions.size === 0)
-      await new Promise<void>((resolve) => {
-        const stop = clock.after(ARRIVES_MS, resolve)
-        watch.changed = () => {
-          stop()
-          resolve()
-        }
+    if (status === 'input_required' && watch.questions.size === 0) {
+      const arrived = new Promise<void>((resolve) => {
+        watch.changed = resolve
       })
+      await waitAtMost(ARRIVES_MS, arrived, undefined, clock)
+    }
     if (watch.questions.size === 0) return { ...task, status: 'working' }
     const inputRequests = Object.fromEntries([...watch.questions].map(([key, { ask }]) => [key, ask]))
     return { ...task, status: 'input_required', inputRequests }

@@ -4,6 +4,7 @@ import type { Clock } from '../../core/clock.ts'
 import type { Json } from '../../core/is-record.ts'
 import type { Message } from '../../core/jsonrpc.ts'
 import { relayOf } from '../../core/tool.ts'
+import { waitAtMost } from '../../core/wait-at-most.ts'
 import type { BaseHost } from '../server-host.ts'
 import { MAX_SUBSCRIPTIONS, MAX_URI_CHARS } from '../subscription-limits.ts'
 
@@ -62,19 +63,15 @@ export function subscribeToResources(
           return false
         },
       )
-    const accepted = ask('resources/subscribe', ending.signal).then((isAccepted) => {
+    const began = ask('resources/subscribe', ending.signal).then((isAccepted) => {
       if (!isAccepted) refused.add(uri)
       return isAccepted
     })
-    return [{ uri, ask, began: accepted }]
+    return [{ uri, ask, began }]
   })
-  let cancel = (): void => undefined
-  const late = new Promise<void>((resolve) => {
-    if (subscriptions.length > 0) cancel = clock.after(BEGIN_MS, resolve)
-  })
-  const answered = Promise.all(subscriptions.map(({ began }) => began)).then(() => cancel())
+  const answered = Promise.all(subscriptions.map(({ began }) => began))
   return {
-    acceptedUris: Promise.race([answered, late]).then(() =>
+    acceptedUris: waitAtMost(BEGIN_MS, answered, undefined, clock).then(() =>
       subscriptions.map(({ uri }) => uri).filter((uri) => !refused.has(uri)),
     ),
     stop() {
