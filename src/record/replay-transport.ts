@@ -93,7 +93,6 @@ export function createReplayTransport(player: Player, scrub: Scrub): UpstreamTra
 
   return {
     kind,
-    streamPerRequest: kind === 'http',
     async open(wired) {
       events = wired
     },

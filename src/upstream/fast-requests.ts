@@ -198,7 +198,7 @@ export function createFastRequests(
       if (closed !== undefined) return Promise.reject(unavailable(closed))
       if (signal?.aborted) return Promise.reject(abortReason(signal))
       return new Promise<Json>((resolve, reject) => {
-        const stream = transport.streamPerRequest ? new AbortController() : undefined
+        const stream = transport.kind === 'http' ? new AbortController() : undefined
         const drop = (error: unknown): boolean => {
           if (!pending.delete(call.number)) return false
           settle()

@@ -86,7 +86,6 @@ export async function createHttpTransport(
 
   return {
     kind,
-    streamPerRequest: kind === 'http',
     get sessionId() {
       return sessionId()
     },

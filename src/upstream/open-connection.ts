@@ -94,7 +94,7 @@ export async function openConnection(
       request(message, origin) {
         if (era !== 'modern' && serverRequests.request(message, origin)) return
         // A newer-era server asks in its results, and over HTTP has no stream for answers.
-        if (era === 'modern' && transport.streamPerRequest) return
+        if (era === 'modern' && transport.kind === 'http') return
         const { id, method } = message
         const body =
           method === 'ping'
@@ -136,7 +136,7 @@ export async function openConnection(
   // place.
   const sdkTransport: Transport & { pid?: null; stderr?: null } = {
     ...(transport.kind === 'stdio' ? { pid: null, stderr: null } : {}),
-    hasPerRequestStream: transport.streamPerRequest,
+    hasPerRequestStream: transport.kind === 'http',
     start: () => opening,
     send: async (message, sendOptions?: TransportSendOptions) => {
       hasSent = true

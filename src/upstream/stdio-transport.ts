@@ -176,7 +176,6 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
 
   return {
     kind: 'stdio',
-    streamPerRequest: false,
     async open(transportEvents) {
       events = transportEvents
       const fromFile = target.envFile === undefined ? {} : await readEnvFile(options.where, target.envFile)

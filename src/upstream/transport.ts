@@ -23,9 +23,8 @@ export interface UpstreamTransportEvents {
 
 /** An open channel to one server: a child's pipes, or HTTP. */
 export interface UpstreamTransport {
+  /** With `http`, each message is its own HTTP request; cancelling closes it. */
   readonly kind: 'stdio' | 'http' | 'sse'
-  /** Each message is its own HTTP request; cancelling closes it. */
-  readonly streamPerRequest: boolean
   readonly sessionId?: string | undefined
   /** Delay that the last 429 or 503 response asked for, in milliseconds. */
   readonly retryAfterMs?: number | undefined

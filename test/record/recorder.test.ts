@@ -14,7 +14,6 @@ it('a server that reports changed lists endlessly fills neither the recording no
   let server: UpstreamTransportEvents | undefined
   const transport: UpstreamTransport = {
     kind: 'stdio',
-    streamPerRequest: false,
     async open(events) {
       server = events
     },
