@@ -56,27 +56,27 @@ export interface ConnectOptions
   readonly settings: ServerSettings
   readonly log: Log
   /** Called when the process starts, with a function that returns the end of its stderr, even after it has ended. */
-  readonly onStart?: ((stderrTail: () => string) => void) | undefined
+  onStart(stderrTail: () => string): void
   /** Do not restart the server without the probe if it ends during the probe, because it has also ended without one. */
-  readonly once?: boolean
+  readonly once: boolean
   /** Result of an earlier probe, so that a legacy server need not be probed again. */
-  readonly verdict?: EraVerdict | undefined
+  readonly verdict: EraVerdict | undefined
   readonly connectTimeoutMs: number
   /** Longer timeout while the server has printed nothing at all. */
   readonly silentTimeoutMs?: number
   readonly signal: AbortSignal
-  readonly credentials?: Credentials | undefined
+  readonly credentials: Credentials
   /** What other connections learned about the server. */
-  readonly habits?: Habits | undefined
+  readonly habits: Habits
   /** Any notification except progress. `attributed` is true if the caller it belongs to has already received it. */
   onNotification(method: string, params: Json, attributed: boolean): void
   /** Called if a server that Pegboard treats as a legacy one answers the probe late. */
   onModern(): void
   /** Makes a reason safe for clients. */
-  tell?(reason: string): string
+  tell(reason: string): string
   /** The server prints something else than MCP messages. */
-  onNoise?(reason: string): void
-  onProbeFatal?(): void
+  onNoise(reason: string): void
+  onProbeFatal(): void
   /** The connection was lost. Not called for a connection that was never established, nor after `close`. */
   onClosed(reason: string): void
 }
@@ -121,7 +121,7 @@ async function connectAs(options: ConnectOptions): Promise<Connection> {
       return await openConnection(options, createTransport(), legacy, outcome)
     } catch (error) {
       if (legacy || options.signal.aborted) throw createUnavailableError(error)
-      if (outcome.probeFatal) options.onProbeFatal?.()
+      if (outcome.probeFatal) options.onProbeFatal()
       const prior = outcome.discover
         ? { kind: 'modern' as const, discover: outcome.discover as never }
         : outcome.probeFatal && !options.once && { kind: 'legacy' as const }

@@ -80,8 +80,8 @@ export function createFastRequests(
   transport: UpstreamTransport,
   clock: Clock,
   events: FastRequestEvents,
-  cancelMeta: () => Json | undefined = () => undefined,
-  tell: (reason: string) => string = (reason) => reason,
+  cancelMeta: () => Json | undefined,
+  tell: (reason: string) => string,
 ): FastRequests {
   const pending = new ShortLivedMap<number, Pending>()
   let lastNumber = 0

@@ -27,7 +27,7 @@ export async function createHttpTransport(
   settings: ServerSettings,
   target: HttpTarget,
   kind: 'http' | 'sse',
-  credentials?: Credentials,
+  credentials: Credentials,
   maxAnswerBytes = MAX_ANSWER,
 ): Promise<UpstreamTransport> {
   const invalidHeader = Object.keys(target.headers).find((name) => !isHeader(name, String(target.headers[name])))
@@ -41,7 +41,7 @@ export async function createHttpTransport(
     import('@modelcontextprotocol/client'),
     import('./http-client.ts'),
   ])
-  const bearer = await credentials?.open()
+  const bearer = await credentials.open()
   const client = await createHttpClient(serverRules(settings), MAX_ANSWER, Number.POSITIVE_INFINITY)
   let retryAfterMs: number | undefined
   let failed: unknown

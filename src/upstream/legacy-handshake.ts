@@ -2,10 +2,10 @@ import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { toPrintable } from '../core/printable.ts'
 import { MODERN_REVISION, SESSION_REVISIONS } from '../core/protocol-revisions.ts'
+import type { ServerRequestKind } from '../core/server-requests.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { FastRequests } from './fast-requests.ts'
 import { createRequestMeta, ownCapabilities } from './request-meta.ts'
-import type { ServerRequestKind } from './upstream-settings.ts'
 
 /** A 2025-era server's answer to the handshake. */
 export interface LegacyHandshake {

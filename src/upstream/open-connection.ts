@@ -55,7 +55,7 @@ export async function openConnection(
   /** Waits for the answer to Pegboard's own probe. */
   let probing: { answered(message: Message): void; closed(): void } | undefined
 
-  options.onStart?.(() => transport.stderrTail())
+  options.onStart(() => transport.stderrTail())
   const reply = (response: Message): void => {
     const failed = (error: unknown): void => log.debug('answer not sent', { error: messageOf(error) })
     // A question may be answered after the server has exited.
@@ -68,7 +68,7 @@ export async function openConnection(
   }
   const declined = new Set<string>()
   const serverRequests: ServerRequestRouter = createServerRequestRouter(settings.relay, id, reply, {
-    habits: options.habits ?? { asks: false },
+    habits: options.habits,
     clock,
     // Many servers request roots at start, before any client has connected.
     refused(method, why) {
@@ -337,7 +337,7 @@ function deadline(
     const checkNoise = (): void => {
       const printed = readNoise()
       if (printed === undefined) cancelCheck = clock.after(BANNER_MS, checkNoise)
-      else onNoise?.(`no answer yet; ${notMcp(printed)}`)
+      else onNoise(`no answer yet; ${notMcp(printed)}`)
     }
     let cancelTimer = clock.after(shortMs, () => onTimeout(shortMs))
     let cancelCheck = clock.after(BANNER_MS, checkNoise)

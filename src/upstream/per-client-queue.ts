@@ -55,7 +55,7 @@ const clientOf = (relay: Relay): unknown =>
 const isInteractive = ({ request, clientCapabilities: { elicitation, sampling, roots } }: Relay): boolean =>
   request !== undefined && (elicitation !== undefined || sampling !== undefined || roots !== undefined)
 
-export function createPerClientQueue(habits: Habits, clock: Clock | undefined): PerClientQueue {
+export function createPerClientQueue(habits: Habits, clock: Clock): PerClientQueue {
   const open = new ShortLivedMap<Relay, OpenCall>()
   const waiting: WaitingCall[] = []
   let begun = 0
@@ -118,7 +118,7 @@ export function createPerClientQueue(habits: Habits, clock: Clock | undefined): 
         },
       }
       // After that it runs beside others, and requests that cannot be attributed are declined.
-      const cancel = clock?.after(interactive ? WAIT_MS.interactive : WAIT_MS.other, entry.go) ?? (() => undefined)
+      const cancel = clock.after(interactive ? WAIT_MS.interactive : WAIT_MS.other, entry.go)
       signal?.addEventListener('abort', onAbort, { once: true })
       if (first) waiting.unshift(entry)
       else waiting.push(entry)
@@ -128,7 +128,7 @@ export function createPerClientQueue(habits: Habits, clock: Clock | undefined): 
   return {
     enter(relay, signal) {
       // Most servers never send requests.
-      if (!habits.asks || clock === undefined) return void addOpen(relay, isInteractive(relay))
+      if (!habits.asks) return void addOpen(relay, isInteractive(relay))
       const interactive = isInteractive(relay)
       const client = clientOf(relay)
       const yields = waiting.some(
@@ -152,7 +152,7 @@ export function createPerClientQueue(habits: Habits, clock: Clock | undefined): 
       return () => {
         state.away--
         // The server may send the next request as soon as it has its answer.
-        if (clock === undefined || !blocked(relay, true)) return undefined
+        if (!blocked(relay, true)) return undefined
         return wait(relay, true, undefined, () => undefined, true)
       }
     },

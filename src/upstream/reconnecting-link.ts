@@ -21,8 +21,8 @@ export interface LinkOptions {
   settings(): ServerSettings
   readonly shared: UpstreamShared
   readonly log: Log
-  readonly credentials?: Credentials
-  readonly habits?: Habits
+  readonly credentials: Credentials
+  readonly habits: Habits
   /** Called with a new connection to read its lists; an error counts as a failed attempt. */
   opened(connection: Connection, beganAt: number): Promise<void>
   /** True if a lost connection is restored even if no call needs it. */

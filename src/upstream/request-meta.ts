@@ -1,8 +1,8 @@
 import { isRecord, type Json } from '../core/is-record.ts'
 import { CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, VERSION } from '../core/protocol-meta.ts'
+import type { ServerRequestKind } from '../core/server-requests.ts'
 import { TASKS } from '../core/task-protocol.ts'
 import type { Relay } from '../core/tool.ts'
-import type { ServerRequestKind } from './upstream-settings.ts'
 
 const UI = 'io.modelcontextprotocol/ui'
 

@@ -45,11 +45,10 @@ export interface ServerRequestRouter {
 
 export interface ServerRequestRouterOptions {
   /** Shared by all connections of a server. */
-  readonly habits?: Habits
-  /** Without a clock, calls never wait for each other. */
-  readonly clock?: Clock
+  readonly habits: Habits
+  readonly clock: Clock
   /** Called when a question was not relayed, with the reason. */
-  readonly refused?: (method: string, why: string) => void
+  refused(method: string, why: string): void
 }
 
 /** @param server name shown with every question @param send writes the response to the server */
@@ -57,7 +56,7 @@ export function createServerRequestRouter(
   allowed: readonly ServerRequestKind[],
   server: string,
   send: (response: Message) => void,
-  { habits = { asks: false }, clock, refused }: ServerRequestRouterOptions = {},
+  { habits, clock, refused }: ServerRequestRouterOptions,
 ): ServerRequestRouter {
   const callQueue = createPerClientQueue(habits, clock)
   /** Callers waiting for each task's result, latest last. */
@@ -86,12 +85,12 @@ export function createServerRequestRouter(
     try {
       question = relayedAsk(method, params, server)
     } catch (error) {
-      refused?.(method, messageOf(error))
+      refused(method, messageOf(error))
       throw error
     }
     const task = relatedTask(params)
     const refuse = (why: string): ReturnType<typeof refuseServerRequest> => {
-      refused?.(method, why)
+      refused(method, why)
       return refuseServerRequest(method, why)
     }
     const waiting = task === undefined ? [] : waitingFor(task)

@@ -94,8 +94,8 @@ export function readDefinition(raw: unknown): ToolRecord | string {
   const byName = effectByName(name)
   return {
     name,
-    effect: guessEffect(name, annotationRecord, false, byName),
-    claimed: guessEffect(name, annotationRecord, true, byName),
+    effect: guessEffect(byName, annotationRecord, false),
+    claimed: guessEffect(byName, annotationRecord, true),
     listed: listedCharacters(definitionOf(name, raw), text),
     mirrors: text.includes(MIRROR) && inputSchema !== undefined && JSON.stringify(inputSchema).includes(MIRROR),
     text,
@@ -176,9 +176,9 @@ function listsWithoutItems(node: unknown): number {
   return count
 }
 
-/** Parses a record's text; damaged text gives a tool without anything but its name. */
+/** Parses a record's text; damaged text gives a tool without anything but its name, because it must not break a list. */
 export const parseDefinition = ({ name, text }: Pick<ToolRecord, 'name' | 'text'>): Definition =>
-  definitionOf(name, readText(text))
+  definitionOf(name, asRecord(tryParseJson(text)))
 
 function definitionOf(name: string, sent: Json): Definition {
   const raw = sanitizeEntry(sent)
@@ -207,11 +207,6 @@ function outputOf(schema: unknown): JsonSchema | undefined {
   const knownSchema = isRecord(schema) && dialectFault(schema) === undefined ? inKnownDialect(schema) : undefined
   const compilable = knownSchema && toCompilable(knownSchema)
   return compilable && wellFormed(compilable)
-}
-
-function readText(text: string): Record<string, unknown> {
-  // It was valid when it was stored. One damaged tool must not break a list.
-  return asRecord(tryParseJson(text))
 }
 
 function titleOf(name: string): string {

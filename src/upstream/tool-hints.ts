@@ -31,13 +31,9 @@ const pickWorse = (a: Effect, b: Effect): Effect => (RANK[a] >= RANK[b] ? a : b)
  * The effect of an upstream tool, from its name and annotations. A name reads if it contains a reading verb and no
  * writing or destructive one. A tool reads if its name reads and its server declares `readOnlyHint: true`; other
  * annotations can only make it worse, unless the operator trusts them. A tool without annotations counts as writing.
+ * @param byName effect that the name says, as of `effectByName`
  */
-export function guessEffect(
-  name: string,
-  annotations: Json | undefined,
-  trustHints: boolean,
-  byName = effectByName(name),
-): Effect {
+export function guessEffect(byName: Effect, annotations: Json | undefined, trustHints: boolean): Effect {
   if (!annotations) return pickWorse(byName, 'write')
   const readOnly = annotations['readOnlyHint']
   const byHints: Effect = readOnly === true ? 'read' : annotations['destructiveHint'] === true ? 'destructive' : 'write'

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { type ToolOverride, toolOverrideOptions } from '../catalog/tool-override-options.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
-import type { ServerRequestKind } from '../core/server-requests.ts'
 import { describeSettingError } from '../core/setting-error.ts'
 import { EFFECTS } from '../core/tool.ts'
 import { findNearest } from '../core/tool-names.ts'
@@ -10,8 +9,6 @@ import { assertReachable, publicOnly } from '../policy/network-rules.ts'
 import { tripwireOptions } from '../policy/policy-options.ts'
 import type { SandboxSettings } from '../programs/server-sandbox.ts'
 import { maxResultTokens } from '../results/results-options.ts'
-
-export type { ServerRequestKind }
 
 export interface StdioTarget {
   readonly kind: 'stdio'

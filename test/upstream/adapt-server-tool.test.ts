@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { mirroredArguments, mirrorHeaders } from '../../src/upstream/mirrored-headers.ts'
 import { readDefinition } from '../../src/upstream/tool-definition.ts'
-import { exampleOf, guessEffect, phrasesWithOtherVerbs } from '../../src/upstream/tool-hints.ts'
+import { effectByName, exampleOf, guessEffect, phrasesWithOtherVerbs } from '../../src/upstream/tool-hints.ts'
 import { moduleIds } from '../../src/upstream/upstreams.ts'
 import { scripted, withServers } from './host.ts'
 
@@ -194,13 +194,13 @@ describe("the effect of a server's tool", () => {
     ['excel_write_sheet', DEFAULTS, 'destructive'],
     ['excel_read_sheet', { ...DEFAULTS, openWorldHint: false }, 'destructive'],
   ] as const)('%s %j is %s', (name, annotations, effect) => {
-    expect(guessEffect(name, annotations, false)).toBe(effect)
+    expect(guessEffect(effectByName(name), annotations, false)).toBe(effect)
   })
 
   it('follows the annotations if the operator trusts them', () => {
-    expect(guessEffect('delete_draft', { readOnlyHint: true }, true)).toBe('read')
-    expect(guessEffect('delete_draft', { destructiveHint: false }, true)).toBe('write')
-    expect(guessEffect('delete_draft', {}, true)).toBe('destructive')
+    expect(guessEffect(effectByName('delete_draft'), { readOnlyHint: true }, true)).toBe('read')
+    expect(guessEffect(effectByName('delete_draft'), { destructiveHint: false }, true)).toBe('write')
+    expect(guessEffect(effectByName('delete_draft'), {}, true)).toBe('destructive')
   })
 })
 

@@ -2,8 +2,11 @@ import { describe, expect, it } from 'vitest'
 import type { Message } from '../../src/core/jsonrpc.ts'
 import { noRelay, type Relay } from '../../src/core/tool.ts'
 import { createServerRequestRouter } from '../../src/upstream/server-request-router.ts'
+import { createManualClock } from '../clock.ts'
 
 const question = { jsonrpc: '2.0', id: 'q', method: 'elicitation/create', params: { message: 'Password?' } } as const
+
+const options = () => ({ habits: { asks: false }, clock: createManualClock(0), refused: () => undefined })
 
 /** One call of a client; calls of one connection share `request`. */
 function callOf(request?: Relay['request']): Relay & { readonly heard: string[] } {
@@ -19,7 +22,7 @@ function callOf(request?: Relay['request']): Relay & { readonly heard: string[] 
 
 async function ask(...calls: readonly Relay[]): Promise<Message | undefined> {
   const answers: Message[] = []
-  const asks = createServerRequestRouter(['elicitation'], 's', (message) => void answers.push(message))
+  const asks = createServerRequestRouter(['elicitation'], 's', (message) => void answers.push(message), options())
   for (const call of calls) asks.enter(call)
   asks.request(question)
   await new Promise(setImmediate)
@@ -46,7 +49,7 @@ describe('a question that does not name its call', () => {
 describe('a question about a task id that two principals have', () => {
   it('is sent to neither, or to the only one waiting for its result', async () => {
     const answers: unknown[] = []
-    const asks = createServerRequestRouter(['elicitation'], 's', ({ result }) => void answers.push(result))
+    const asks = createServerRequestRouter(['elicitation'], 's', ({ result }) => void answers.push(result), options())
     const of = (principal: string): Relay => ({ ...callOf(client()), principal })
     const [ann, eve] = [of('ann'), of('eve')]
     const params = { ...question.params, _meta: { 'io.modelcontextprotocol/related-task': { taskId: '1' } } }
@@ -73,6 +76,7 @@ describe('a server that sends endless questions', () => {
       allowed,
       's',
       (message) => void answers.push(message.result ?? message.error),
+      options(),
     )
     asks.enter({ ...callOf(request), clientCapabilities: { elicitation: {}, sampling: {} } })
     return { answers, ask: (id: number) => asks.request({ ...question, ...asked, id: `q${id}` }) }
@@ -99,7 +103,7 @@ describe('a server that sends endless questions', () => {
 
 describe('a log message that does not name its call', () => {
   const notified = (...calls: readonly Relay[]): boolean => {
-    const asks = createServerRequestRouter([], 's', () => undefined)
+    const asks = createServerRequestRouter([], 's', () => undefined, options())
     for (const call of calls) asks.enter(call)
     return asks.notify('notifications/message', {})
   }
