@@ -5,20 +5,23 @@ import type { JsonSchema } from '../core/schema.ts'
 import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS, SCHEMA_TYPES } from '../core/schema-keywords.ts'
 
 /** Removes invalid decorations of a tool, because clients reject a whole list for one invalid entry. */
-export function withoutUnlistable(extra: Json): Json {
-  const invalidKeys = Object.keys(extra).filter(
-    (key) => Object.hasOwn(DECORATIONS, key) && !DECORATIONS[key]?.(extra[key]),
-  )
+export const withoutUnlistable = (extra: Json): Json => omitInvalid(extra, DECORATIONS)
+
+type Checks = Readonly<Record<string, (value: unknown) => boolean>>
+
+/** The same object if all members are valid. */
+function omitInvalid(entry: Json, checks: Checks): Json {
+  const invalidKeys = Object.keys(entry).filter((key) => Object.hasOwn(checks, key) && !checks[key]?.(entry[key]))
   return invalidKeys.length === 0
-    ? extra
-    : Object.fromEntries(Object.entries(extra).filter(([key]) => !invalidKeys.includes(key)))
+    ? entry
+    : Object.fromEntries(Object.entries(entry).filter(([key]) => !invalidKeys.includes(key)))
 }
 
 const isText = (value: unknown): boolean => value === undefined || typeof value === 'string'
 const isHint = (value: unknown): boolean => value === undefined || typeof value === 'boolean'
 const areTexts = (value: unknown): boolean => Array.isArray(value) && value.every((one) => typeof one === 'string')
 
-const DECORATIONS: Readonly<Record<string, (value: unknown) => boolean>> = {
+const DECORATIONS: Checks = {
   _meta: isRecord,
   annotations: (value) =>
     isRecord(value) &&
@@ -44,12 +47,8 @@ const DECORATIONS: Readonly<Record<string, (value: unknown) => boolean>> = {
 export function listableEntry(entry: Json, id: string): Json | undefined {
   const { name, arguments: args } = entry
   if (id === 'name' && args !== undefined && !(Array.isArray(args) && args.every(isArgument))) return undefined
-  const invalidKeys = Object.keys(entry).filter(
-    (key) => Object.hasOwn(ENTRY_MEMBERS, key) && !ENTRY_MEMBERS[key]?.(entry[key]),
-  )
-  if (invalidKeys.length === 0 && typeof name === 'string') return entry
-  const valid = Object.fromEntries(Object.entries(entry).filter(([key]) => !invalidKeys.includes(key)))
-  return { ...valid, name: typeof name === 'string' ? name : entry[id] }
+  const valid = omitInvalid(entry, ENTRY_MEMBERS)
+  return typeof name === 'string' ? valid : { ...valid, name: entry[id] }
 }
 
 const isArgument = (one: unknown): boolean =>
@@ -65,7 +64,7 @@ const isDate = (value: unknown): boolean =>
   typeof value === 'string' && DATE.test(value) && !Number.isNaN(Date.parse(value))
 const isShare = (value: unknown): boolean => typeof value === 'number' && value >= 0 && value <= 1
 
-const ENTRY_MEMBERS: typeof DECORATIONS = {
+const ENTRY_MEMBERS: Checks = {
   _meta: isRecord,
   icons: (value) => DECORATIONS['icons']?.(value) === true,
   title: isText,
@@ -107,7 +106,7 @@ export const isString = (value: unknown): boolean => typeof value === 'string'
 const isList = (value: unknown, fits: (one: unknown) => boolean): boolean => Array.isArray(value) && value.every(fits)
 
 /** The values that each keyword may have. Clients that compile a schema fail for any other value. */
-const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
+const VALUES: Checks = {
   ...Object.fromEntries(
     'multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength maxItems minItems maxContains minContains maxProperties minProperties'
       .split(' ')
