@@ -6,7 +6,7 @@ export const programName = (command = ''): string =>
   (command.split(/[\\/]/).at(-1) ?? '').replace(/\.(?:cmd|exe)$/i, '')
 
 /** Programs that download the server first; an update can take as long as the first installation. */
-const INSTALLERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|podman|nix)$/
+export const INSTALLERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|podman|nix)$/
 
 export function mayInstall({ target }: Pick<ServerSettings, 'target'>): boolean {
   if (target.kind !== 'stdio') return false

@@ -1,4 +1,4 @@
-import { programName } from './package-download.ts'
+import { INSTALLERS, programName } from './package-download.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 
 /** Who uses one running instance of a server: everybody, one principal, or one client session. */
@@ -49,8 +49,8 @@ const WORDS: ReadonlySet<string> = new Set([
 ])
 const PACKAGES = /(?:^|[^a-z])(?:desktop-commander|desktopcommandermcp)(?:[^a-z]|$)/
 
-/** Programs whose arguments name the server. */
-const RUNNERS = /^(?:npx|bunx|uvx|uv|pipx|pnpm|pnpx|yarn|bun|deno|npm|docker|podman|nix|node|python\d?(?:\.\d+)?)$/
+/** Programs besides the installers whose arguments name the server. */
+const INTERPRETERS = /^(?:node|python\d?(?:\.\d+)?)$/
 /** Options of these programs whose value is not the server's name. */
 const WITH_VALUE =
   /^(?:-e|--env|-v|--volume|--mount|-p|--publish|--name|--network|-w|--workdir|--env-file|-r|--require|--import)$/
@@ -68,7 +68,7 @@ function scriptName(file: string): string {
 
 function programNames(command: string, args: readonly string[]): readonly string[] {
   const program = programName(command)
-  if (!RUNNERS.test(program)) return [scriptName(command)]
+  if (!INSTALLERS.test(program) && !INTERPRETERS.test(program)) return [scriptName(command)]
   const containers = program === 'docker' || program === 'podman'
   const names: string[] = []
   for (let at = 0; at < args.length; at++) {
