@@ -179,12 +179,6 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return { tools, quarantined }
   }
 
-  function losesRules(gone: readonly string[], now: readonly string[]): boolean {
-    const lost = options.lostRules?.(options, gone, now) ?? []
-    for (const rule of lost) warnOnce(lostRuleSentence(rule, id, 'server'))
-    return lost.length > 0
-  }
-
   function assess(
     listing: Listing,
     isFresh: boolean,
@@ -193,15 +187,16 @@ export function createPublisher(options: PublisherOptions): Publisher {
     const { trust } = options
     if (!trust || storedSummaryOf(listing)) return noReasons
     const otherTools = otherToolsTo(catalog, module)
-    const own = once(() => otherToolsNamed(module, settings, listing.tools))
     const { tools } = listing
-    const loses = (gone: readonly string[]): boolean =>
-      losesRules(
-        gone,
-        tools.map(({ name }) => name),
-      )
+    const ownTools = once(() => otherToolsNamed(module, settings, tools))
+    const losesRule = (gone: readonly string[]): boolean => {
+      const now = tools.map(({ name }) => name)
+      const lost = options.lostRules?.(options, gone, now) ?? []
+      for (const rule of lost) warnOnce(lostRuleSentence(rule, id, 'server'))
+      return lost.length > 0
+    }
     return trust.assess(
-      { server: id, mode: settings.trust, tools, definitions, otherTools, ownTools: own, losesRule: loses },
+      { server: id, mode: settings.trust, tools, definitions, otherTools, ownTools, losesRule },
       isFresh,
     )
   }
@@ -294,10 +289,6 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return namingProblems(`${settings.where}.tools`, id, settings, listed, catalog)
   }
 
-  function warnOfProblems(): void {
-    for (const problem of problems().filter((one) => !mayAppearLater(one))) warnOnce(problem)
-  }
-
   /** Clients see no text of a server without an approved tool. */
   function summary(): string {
     if (settings.summary !== undefined || quarantined) return toPrintable(settings.summary ?? '')
@@ -337,7 +328,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
         },
       )
       published = listing
-      warnOfProblems()
+      for (const problem of problems()) if (!mayAppearLater(problem)) warnOnce(problem)
       return true
     },
     brief({ tools }) {

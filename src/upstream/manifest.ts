@@ -157,7 +157,7 @@ export function decodeManifest(
 
 /** Checks all types, because the file may have been changed. */
 function isSound(head: { readonly [Key in keyof Omit<Manifest, 'tools'>]?: unknown }, columns: unknown): boolean {
-  const { verdict, server, startMs, brief, notes } = head
+  const { verdict, server, startMs, brief } = head
   return (
     typeof columns === 'string' &&
     isRecord(verdict) &&
@@ -174,9 +174,8 @@ function isSound(head: { readonly [Key in keyof Omit<Manifest, 'tools'>]?: unkno
         typeof server['version'] === 'string' &&
         isOr('string', server['about']))) &&
     isOr('number', startMs) &&
-    (notes === undefined || (Array.isArray(notes) && notes.every((one) => typeof one === 'string'))) &&
-    (head.gateways === undefined ||
-      (Array.isArray(head.gateways) && head.gateways.every((one) => typeof one === 'string'))) &&
+    areStringsOrNone(head.notes) &&
+    areStringsOrNone(head.gateways) &&
     (brief === undefined ||
       (isRecord(brief) &&
         typeof brief['count'] === 'number' &&
@@ -187,6 +186,8 @@ function isSound(head: { readonly [Key in keyof Omit<Manifest, 'tools'>]?: unkno
 }
 
 const isOr = (type: 'number' | 'string', value: unknown): boolean => value === undefined || typeof value === type
+const areStringsOrNone = (value: unknown): boolean =>
+  value === undefined || (Array.isArray(value) && value.every((one) => typeof one === 'string'))
 const areEntries = (entries: unknown, id: string): boolean =>
   Array.isArray(entries) && entries.every((one) => isRecord(one) && typeof one[id] === 'string')
 

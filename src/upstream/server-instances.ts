@@ -125,13 +125,14 @@ export function createInstances(options: InstancesOptions): Instances {
   const isBusy = ({ key, taskPrefix, active }: Instance): boolean =>
     active > 0 || options.follows(key) || openTasks.mayRun(`${taskPrefix}:`)
 
+  const instanceOf = (link: ReconnectingLink): Instance | undefined =>
+    [...instances.values()].find((one) => one.link === link)
+
   /** A shared remote server keeps its tasks when the connection changes, so their ids need no prefix. */
   const keepsTasks = (): boolean => options.kind() === 'shared' && options.settings().target.kind !== 'stdio'
 
   function nameTask(taskId: string, link: ReconnectingLink): string {
-    const mark =
-      [...instances.values()].find((one) => one.link === link)?.taskPrefix ??
-      (keepsTasks() ? undefined : mainTaskPrefix())
+    const mark = instanceOf(link)?.taskPrefix ?? (keepsTasks() ? undefined : mainTaskPrefix())
     return mark === undefined ? taskId : `${mark}:${taskId}`
   }
 
@@ -295,7 +296,7 @@ export function createInstances(options: InstancesOptions): Instances {
       const key = this.keyOf(who)
       return key === '' ? main.live : instances.get(key)?.link.live
     },
-    definition: (link, name) => [...instances.values()].find((instance) => instance.link === link)?.tools.get(name),
+    definition: (link, name) => instanceOf(link)?.tools.get(name),
     nameTask,
     ofTask(id) {
       const [, mark, taskId] = /^(\w+):(.*)$/s.exec(String(id)) ?? []

@@ -522,7 +522,7 @@ export function createUpstream(
       const manifest = manifests && loadManifest(manifests, key, log, discardManifest)
       link.verdict = manifest?.verdict
       asks = manifest?.asks === true
-      startMs = typeof manifest?.startMs === 'number' ? manifest.startMs : undefined
+      startMs = manifest?.startMs
       listing = manifest ?? emptyListing
       claims.begin(startedTogetherAt)
       setServerInfo(manifest)
