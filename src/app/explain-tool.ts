@@ -233,9 +233,12 @@ function explainMissing(session: ExplainContext, name: string): Verdict {
   if (failed) return createVerdict('backend', `its module could not be loaded: ${failureLine(failed)}`)
   const server = Object.keys(config.servers).find((id) => id === dotted || `mcp_${id}` === dotted)
   if (server !== undefined) return createVerdict('unknown', 'it is a server, not a tool: see pegboard list servers')
+  const action = dotted.slice(dotted.indexOf('.') + 1)
   const near = findNearest(
     dotted,
     app.catalog.snapshot().tools.map(({ id }) => id),
+    // Three edits turn any name of three letters into any other.
+    Math.max(1, Math.floor(action.length / 3)),
   )
   return createVerdict('unknown', 'there is no tool with this name; pegboard list --hidden shows all tools', {
     nearest: near,

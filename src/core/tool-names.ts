@@ -76,7 +76,7 @@ export function didYouMean(name: string, candidates: Iterable<string>, otherwise
 /** Up to `limit` candidates within `most` edits of `name`, and half of its characters, nearest first. */
 export function findNearest(name: string, candidates: Iterable<string>, most = 3, limit = 3): string[] {
   const lowerName = name.toLowerCase()
-  const max = Math.min(most, Math.max(1, Math.floor(lowerName.length / 2)))
+  const max = Math.min(most, Math.floor(lowerName.length / 2))
   const scored: Array<readonly [number, string]> = []
   for (const candidate of candidates) {
     const distance = editDistance(lowerName, candidate.toLowerCase(), max)

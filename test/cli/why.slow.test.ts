@@ -153,7 +153,8 @@ describe('why', () => {
   it('explains disabled and broken modules, and suggests similar names for unknown ones', async () => {
     expect(await why('hello.say_hello')).toMatchObject({ code: 0, stage: 'policy', setting: 'modules.hello.enabled' })
     expect(await why('torn.x')).toMatchObject({ code: 0, stage: 'backend', rule: expect.stringContaining('torn.mjs') })
-    expect(await why('notes.reed')).toMatchObject({ code: 1, stage: 'unknown', nearest: ['notes.read', 'notes.add'] })
+    expect(await why('notes.reed')).toMatchObject({ code: 1, stage: 'unknown', nearest: ['notes.read'] })
+    expect(await why('notes.zzz')).toMatchObject({ code: 1, stage: 'unknown', nearest: [] })
   })
 
   it('explains quarantined, excluded, disabled and unknown tools of servers', async () => {

@@ -31,6 +31,8 @@ describe('nearest names', () => {
     expect(findNearest('dice', ['mcp', 'todo'])).toEqual([])
     expect(findNearest('wbe', ['web', 'mcp'])).toEqual(['web'])
     expect(findNearest('ad', ['add', 'sub'])).toEqual(['add'])
+    expect(findNearest('x', ['a', 'b'])).toEqual([])
+    expect(findNearest('A', ['a', 'b'])).toEqual(['a'])
   })
 
   it('are sorted by distance and ignore case', () => {
