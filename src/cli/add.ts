@@ -48,13 +48,15 @@ export async function run(args: Args, io: Io): Promise<number> {
   const yes = args.values['yes'] === true
   const isDryRun = args.values['dry-run'] === true
   const json = args.values['json'] === true
+  const source = readSource(args.positionals, (word) => !isMissing(word, io.env, io.cwd, process.platform))
+  if (!source) throw new UsageError('add takes a name of the registry, a URL, npm:package, or a command')
   if (!yes && !isDryRun && !canAsk(io))
     throw new UsageError(
       'add asks for confirmation, but there is no terminal; pass --yes to add the server without asking, or --dry-run to only show the change',
     )
   const { config } = await openConfig(args, io)
   const file = config.file ?? userConfigFile(machineOf(io))
-  const { server, plan } = await findPlan(args, io, yes)
+  const { server, plan } = await findPlan(source, args, io, yes)
   const id = readOption(args, 'name') ?? plan.id
   const print = (text: string): void => (json ? undefined : io.stdout(withTypedCommands(text, args, io)))
   print(formatPlans([plan], server))
@@ -115,10 +117,7 @@ async function withSandbox(entry: ServerEntry, args: Args, io: Io, silent: boole
   return (await askYes(question, io)) ? { ...entry, sandbox: 'auto' } : entry
 }
 
-async function findPlan(args: Args, io: Io, yes: boolean): Promise<FoundPlan> {
-  const isProgram = (word: string): boolean => !isMissing(word, io.env, io.cwd, process.platform)
-  const source = readSource(args.positionals, isProgram)
-  if (!source) throw new UsageError('add takes a name of the registry, a URL, npm:package, or a command')
+async function findPlan(source: AddSource, args: Args, io: Io, yes: boolean): Promise<FoundPlan> {
   if (source.kind === 'registry' || source.kind === 'word') return await planFromRegistry(source, args, io, yes)
   return { plan: await planSource(source, args, io) }
 }

@@ -22,8 +22,7 @@ export const commonOptions: Readonly<Record<string, Option>> = {
   config: {
     short: 'c',
     value: 'FILE',
-    about:
-      'Configuration file (default: PEGBOARD_CONFIG, then the nearest mcp.config.json that you confirmed, then the one that pegboard init creates).',
+    about: 'Configuration file (default: the one that pegboard config names).',
   },
   'insecure-permissions': {
     about: 'Accept configuration, module and secret files that other users of this machine can write.',

@@ -91,8 +91,10 @@ export async function run(args: Args, io: Io): Promise<number> {
 
 function assertServers(names: readonly string[], config: Config): void {
   const unknown = names.find((name) => findServer(name, config) === undefined)
-  const knownNames = [...Object.keys(config.servers), ...config.skipped.map(({ id }) => id)]
-  if (unknown !== undefined) throw new UsageError(`there is no server "${unknown}"${didYouMean(unknown, knownNames)}`)
+  if (unknown === undefined) return
+  const ids = [...Object.keys(config.servers), ...config.skipped.map(({ id }) => id)]
+  const known = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
+  throw new UsageError(`there is no server "${unknown}"${didYouMean(unknown, ids, known)}`)
 }
 
 const LEVELS: Readonly<Record<FindingExit, string>> = { 0: 'note', 10: 'retry', 11: 'person', 12: 'wrong' }

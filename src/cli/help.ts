@@ -1,10 +1,12 @@
 import { type Command, commands, commonOptions, type Option } from './commands.ts'
-import { formatTable } from './io.ts'
+
+/** Help also fits a narrow terminal, and is the same in a pipe. */
+const COLUMNS = 80
 
 export function formatGeneralHelp(): string {
   return [
     'Usage: pegboard <command> [options]\n\n',
-    formatTable(commands.map(({ name, summary }) => [`  ${name}`, summary])),
+    formatRows(commands.map(({ name, summary }) => [`  ${name}`, summary])),
     '\nOptions of every command:\n',
     formatOptions(commonOptions),
     '\nRun pegboard help <command> for details, or pegboard --version for the version.\n',
@@ -13,20 +15,40 @@ export function formatGeneralHelp(): string {
 
 export function formatCommandHelp(command: Command): string {
   const options = formatOptions({ ...command.options, ...commonOptions })
-  return `Usage: ${formatUsage(command)}\n\n${command.summary}\n\nOptions:\n${options}`
+  const usage = wrap(['Usage:', ...usageOf(command)], 'Usage: '.length)
+  return `${usage}\n${wrap(command.summary.split(' '))}\nOptions:\n${options}`
 }
 
 /** `pegboard search <query> [--limit N] …`, without the common options. */
-export function formatUsage(command: Command): string {
-  const { name, operands, options = {} } = command
+export const formatUsage = (command: Command): string => usageOf(command).join(' ')
+
+/** The parts of the usage, which stay together in a line. */
+function usageOf({ name, operands, options = {} }: Command): readonly string[] {
   const flags = Object.entries(options).map(([flag, { value }]) => `[--${flag}${value ? ` ${value}` : ''}]`)
-  return ['pegboard', name, operands, ...flags].filter(Boolean).join(' ')
+  return ['pegboard', name, ...(operands === undefined ? [] : [operands]), ...flags]
 }
 
 const formatOptions = (options: Readonly<Record<string, Option>>): string =>
-  formatTable(
+  formatRows(
     Object.entries(options).map(([name, { short, value, about }]) => [
       `  ${short ? `-${short}, ` : '    '}--${name}${value ? ` ${value}` : ''}`,
       about,
     ]),
   )
+
+/** A table of two columns. */
+function formatRows(rows: ReadonlyArray<readonly [label: string, text: string]>): string {
+  const indent = Math.max(...rows.map(([label]) => label.length)) + 2
+  return rows.map(([label, text]) => wrap([label.padEnd(indent - 1), ...text.split(' ')], indent)).join('')
+}
+
+/** Joins words to lines. @param indent spaces before each line but the first */
+function wrap(words: readonly string[], indent = 0): string {
+  const lines: string[] = []
+  for (const word of words) {
+    const last = lines.at(-1)
+    if (last !== undefined && last.length + 1 + word.length <= COLUMNS) lines[lines.length - 1] = `${last} ${word}`
+    else lines.push(last === undefined ? word : ' '.repeat(indent) + word)
+  }
+  return `${lines.join('\n')}\n`
+}

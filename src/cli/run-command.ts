@@ -77,7 +77,7 @@ async function dispatch(argv: readonly string[], io: Io): Promise<number> {
   const name = commandIndex < 0 ? undefined : argv[commandIndex]
   if (name === undefined) return runWithoutCommand(argv, io)
   const rest = argv.filter((_word, index) => index !== commandIndex)
-  if (name === 'help') return printHelp(rest[0], io)
+  if (name === 'help') return printHelp(rest[0] === 'help' ? undefined : rest[0], io)
   const command = findCommand(name)
   const args = parseOptions(command, rest)
   if (args.values['help'] === true) return printHelp(name, io)
@@ -97,7 +97,10 @@ async function runWithoutCommand(argv: readonly string[], io: Io): Promise<numbe
     return 0
   }
   if (argv.includes('--help') || argv.includes('-h')) return printHelp(undefined, io)
-  if (argv.length > 0) throw new UsageError(`unknown option ${argv[0]}`)
+  if (argv.length > 0) {
+    parseOptions({ name: 'pegboard', summary: '', options: { version: { short: 'V', about: '' } } }, argv)
+    throw new UsageError('name a command, such as pegboard serve')
+  }
   // An MCP client starts Pegboard as `npx pegboard`.
   if (io.input.isTTY !== true) return await run(['serve'], io)
   const [{ run: show }, { ownPackage }] = await Promise.all([import('./overview.ts'), import('../app/package-info.ts')])
@@ -113,7 +116,7 @@ function findCommand(name: string): Command {
   const command = commands.find((command) => command.name === name)
   if (command) return command
   const names = [...commands.map((command) => command.name), 'help']
-  const guessed = guessedCommands.get(name)
+  const guessed = name === 'version' ? '--version' : guessedCommands.get(name)
   const suggestion = guessed === undefined ? didYouMean(name, names, '', 2) : `; did you mean "${guessed}"?`
   throw new UsageError(`unknown command "${name}"${suggestion}`)
 }
@@ -130,14 +133,28 @@ function parseOptions(command: Command, words: readonly string[]): Args {
   try {
     args = parseArgs({ args: [...words], options, allowPositionals: true, strict: true })
   } catch (error) {
-    const [, unknown] = /^Unknown option '--?([\w-]+)/.exec(messageOf(error)) ?? []
-    if (unknown === undefined) throw new UsageError(messageOf(error))
-    const [near] = findNearest(unknown, Object.keys(knownOptions))
-    throw new UsageError(`unknown option --${unknown} for ${command.name}${near ? `; did you mean --${near}?` : ''}`)
+    throw new UsageError(describeOptionError(messageOf(error), command.name, knownOptions))
   }
   const extra = args.positionals[command.maxOperands ?? 0]
   if (extra !== undefined) throw new UsageError(`${command.name} does not take "${extra}"`)
   return args
+}
+
+/** @param message of Node's parser */
+function describeOptionError(
+  message: string,
+  command: string,
+  knownOptions: Readonly<Record<string, { readonly value?: string }>>,
+): string {
+  const [, isUnknown, dashes = '', name = ''] = /^(Unknown )?option '(?:-\w, )?(--?)([\w-]+)/i.exec(message) ?? []
+  if (isUnknown !== undefined) {
+    const [near] = findNearest(name, Object.keys(knownOptions))
+    return `unknown option ${dashes}${name} for ${command}${near ? `; did you mean --${near}?` : ''}`
+  }
+  const value = knownOptions[name]?.value
+  if (value === undefined) return `--${name} takes no value`
+  const withDash = message.includes('ambiguous') ? `, or --${name}=${value} if it begins with "-"` : ''
+  return `--${name} needs a value: --${name} ${value}${withDash}`
 }
 
 function formatFailure(error: unknown): string {

@@ -1,6 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import { SECRET_NAME, type SecretPlace, type SecretStore } from '../state/secret-store.ts'
 import { type Args, writeAnswer } from './args.ts'
+import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError } from './io.ts'
 import { openSecrets } from './machine-of.ts'
 import { readHidden } from './read-hidden.ts'
@@ -44,7 +45,10 @@ async function removeSecret(args: Args, io: Io, store: SecretStore, name: string
 async function listSecrets(args: Args, io: Io, store: SecretStore): Promise<number> {
   const secrets = await store.list()
   const rows = secrets.map(({ name, place }) => [name, describePlace(place)])
-  const text = rows.length === 0 ? 'No secrets. Store one with pegboard secret set <name>.\n' : formatTable(rows)
+  const text =
+    rows.length === 0
+      ? withTypedCommands('No secrets. Store one with pegboard secret set <name>.\n', args, io)
+      : formatTable(rows)
   writeAnswer(args, io, { secrets }, text)
   return 0
 }

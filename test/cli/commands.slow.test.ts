@@ -366,7 +366,20 @@ describe('the command line', () => {
     [['eval'], 'eval needs --tools FILE and --queries FILE'],
     [['serve', '--stdio', '--http'], 'choose --stdio or --http, not both'],
     [['serve', '--http', '--port', '99999'], '--port takes a whole number from 0 to 65535'],
-    [['--nonsense'], 'unknown option --nonsense'],
+    [['--nonsense'], 'unknown option --nonsense for pegboard\n'],
+    [['--hlep'], 'unknown option --hlep for pegboard; did you mean --help?'],
+    [['--config', 'mcp.config.json'], 'name a command, such as pegboard --config mcp.config.json serve\n'],
+    [['--json'], 'name a command, such as pegboard serve\n'],
+    [['version'], 'unknown command "version"; did you mean "--version"?'],
+    [['list', '-x'], 'unknown option -x for list\n'],
+    [['search', 'x', '--limit'], '--limit needs a value: --limit N\n'],
+    [
+      ['why', 'x', '--message', '-v'],
+      '--message needs a value: --message TEXT, or --message=TEXT if it begins with "-"\n',
+    ],
+    [['list', '--hidden=yes'], '--hidden takes no value\n'],
+    [['list', '-c'], '--config needs a value: --config FILE\n'],
+    [['add'], 'add takes a name of the registry, a URL, npm:package, or a command\n'],
   ])('%j is a usage error with exit code 2', async (argv, message) => {
     const { code, out, err } = await run(...argv)
     expect([code, out]).toEqual([2, ''])
@@ -388,8 +401,19 @@ describe('the command line', () => {
     const about = search.split('\n').flatMap((row) => /^ +-.*? {2,}(?=[A-Z])/.exec(row)?.[0].length ?? [])
     expect(new Set(about).size).toBe(1)
     expect((await run('search', '--help')).out).toContain('-c, --config FILE')
+    expect((await run('help', 'help')).out).toBe(general.out)
     expect((await run('--version')).out).toMatch(/^\d+\.\d+\.\d+\n$/)
     expect((await run()).code).toBe(0)
+  })
+
+  it('prints help within 80 columns', async () => {
+    const pages = ['--help', ...commands.map(({ name }) => name)].map((topic) => run('help', topic))
+    for (const { out } of await Promise.all(pages))
+      expect(out.split('\n').filter((line) => line.length > 80)).toEqual([])
+    expect((await run('help', 'undo')).out).toContain(
+      '      --force                 Undo even if a file changed since then. The later\n' +
+        '                              changes are lost.\n',
+    )
   })
 
   it('reports files that were not loaded, with every command', async () => {
