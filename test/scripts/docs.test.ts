@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
@@ -72,6 +72,21 @@ describe('the page of clients', () => {
     for (const { sources } of Object.values(clientFacts)) expect(table).toContain(sources)
     const page = readFileSync(join(root, 'docs/guides/clients.md'), 'utf8')
     expect(fillSections(page, { clients: table })).toBe(page)
+  })
+})
+
+describe('the page of modules', () => {
+  it('has each module once in its table of modules, with a link to its page', () => {
+    const page = readFileSync(join(root, 'docs/modules/README.md'), 'utf8')
+    const [table = ''] = page.split('| Module | What it does | When it is on |')[1]?.split('\n\n') ?? []
+    const cells = [...table.matchAll(/^\| (.*?) \|/gm)].map(([, cell = '']) => cell)
+    const linked = [...cells.join().matchAll(/\[(\w+)\]\((\w+)\.md\)/g)]
+    for (const [, name = '', file] of linked) expect(file).toBe(name)
+    const pages = readdirSync(join(root, 'docs/modules')).filter((name) => name !== 'README.md')
+    expect(linked.map(([, name]) => `${name}.md`).sort()).toEqual(pages.sort())
+    const modules = readdirSync(join(root, 'modules')).filter((name) => !name.startsWith('_'))
+    expect([...linked.map(([, name]) => name), 'hello.ts'].sort()).toEqual(modules.sort())
+    expect(cells).toContain('`hello`')
   })
 })
 
