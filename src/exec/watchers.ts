@@ -83,7 +83,8 @@ const isWatcher = (value: unknown): boolean =>
 
 const MAX_WATCHERS = 100
 const MAX_HISTORY = 100
-const PREVIEW = 500
+/** Characters of a result in the history. */
+export const MAX_PREVIEW = 500
 
 export function createWatchers(options: WatchersOptions): Watchers {
   const { lacksTool, volatileParts, store, clock, steady, log, inbox, instance, alarms } = options
@@ -213,7 +214,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
 
 function previewOf(outcome: Outcome): string {
   const text = outcome.success ? (JSON.stringify(outcome.data) ?? 'null') : outcome.error
-  return text.length > PREVIEW ? `${text.slice(0, PREVIEW)}…` : text
+  return text.length > MAX_PREVIEW ? `${text.slice(0, MAX_PREVIEW)}…` : text
 }
 
 function formatNotice(

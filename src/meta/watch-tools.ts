@@ -3,7 +3,7 @@ import { PegboardError } from '../core/errors.ts'
 import { asRecord } from '../core/is-record.ts'
 import { valueResult } from '../core/tool-result.ts'
 import { STRATEGIES, type Strategy, thresholdOf } from '../exec/notify-when.ts'
-import type { ListedWatcher, Watchers } from '../exec/watchers.ts'
+import { type ListedWatcher, MAX_PREVIEW, type Watchers } from '../exec/watchers.ts'
 import { readCall } from './execute_tool.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import {
@@ -142,11 +142,17 @@ export function watchTools(host: MetaHost, watchers: () => Watchers): readonly M
       hints: READS,
       async run(input, { caller }) {
         const id = readText(input, 'watcher_id', 'watch_history', 100)
-        const { history } = (await watchers().get(caller, id)) ?? throwMissing(id)
-        const last = readInteger(input, 'last_n', 'watch_history', 1, 100, 10)
+        const { history, tool } = (await watchers().get(caller, id)) ?? throwMissing(id)
+        const checks = history.slice(-readInteger(input, 'last_n', 'watch_history', 1, 100, 10))
+        const isCut = checks.some(({ preview }) => preview.length > MAX_PREVIEW)
         return valueResult({
           watcher_id: id,
-          checks: history.slice(-last).map(({ at, ...check }) => ({ ...check, at: new Date(at).toISOString() })),
+          checks: checks.map(({ at, ...check }) => ({ ...check, at: new Date(at).toISOString() })),
+          ...(isCut
+            ? {
+                hint: `A preview has at most ${MAX_PREVIEW} characters of a result, and ends with … if there are more. The rest is not kept. Call ${tool} for the whole current result.`,
+              }
+            : {}),
         })
       },
     },

@@ -277,6 +277,25 @@ describe('watch_start', () => {
       expect(await said(`watch_${tool}`, { watcher_id }), tool).toContain(`Watcher '${watcher_id}' not found.`)
   })
 
+  it('says in the history that a result is cut, and how to get all of it', async () => {
+    const { call, pass, file } = await open()
+    writeFileSync(file('a.txt'), 'short')
+    const target = { name: 'filesystem.read', params: { path: 'a.txt' }, interval: 10 }
+    const { watcher_id } = await call('watch_start', target)
+    const history = () => call('watch_history', { watcher_id, last_n: 1 })
+    await pass(10_000)
+    await expect.poll(async () => (await history()).checks.length).toBe(1)
+    expect(await history()).not.toHaveProperty('hint')
+    writeFileSync(file('a.txt'), 'long '.repeat(200))
+    await pass(10_000)
+    await expect.poll(async () => (await history()).checks[0].check).toBe(2)
+    const { checks, hint } = await history()
+    expect(checks[0].preview).toMatch(/^.{500}…$/)
+    expect(hint).toBe(
+      'A preview has at most 500 characters of a result, and ends with … if there are more. The rest is not kept. Call filesystem.read for the whole current result.',
+    )
+  })
+
   it('continues after a restart, and ends with a warning when its tool is gone [DIG-68]', async () => {
     const first = await open()
     const { clock, dir } = first
