@@ -6,7 +6,7 @@ import { checkVariables } from './allow.ts'
 import { shownAs } from './command.ts'
 import { args, cwd, line, type Settings, variables } from './config.ts'
 import type { Job } from './jobs.ts'
-import { programRequest, scriptRequest } from './run.ts'
+import { programRequest, scriptRequest, warnAboutNetwork } from './run.ts'
 import { ownerOf, stateOf } from './state.ts'
 import { type OutputPosition, outputPosition, waitForOutput } from './wait-for-output.ts'
 
@@ -36,8 +36,10 @@ const taskState = ({ id, label, command, ended }: Job) => ({
 })
 
 /** Output since a position, and the next position. */
-function readSince({ command }: Job, from: OutputPosition, stream: 'both' | 'stdout' | 'stderr', { config }: Context) {
+function readSince({ command }: Job, from: OutputPosition, stream: 'both' | 'stdout' | 'stderr', ctx: Context) {
   const { stdout, stderr } = command
+  const { config } = ctx
+  warnAboutNetwork(command, ctx)
   const position = outputPosition(command)
   return {
     ...(stream === 'stderr' ? {} : { stdout: shownAs(stdout.since(from.stdout), config) }),

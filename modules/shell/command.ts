@@ -31,6 +31,8 @@ export interface Command {
   made(): readonly string[]
   /** True if its output says that it could not change a folder with Pegboard's files. */
   hitClosedFolder(): boolean
+  /** True if its output says that it could not connect, and its sandbox has no network. */
+  missesNetwork(): boolean
 }
 
 export interface CommandRequest {
@@ -149,6 +151,10 @@ export function createStarter(processes: Processes, log: Log): Starter {
         ...command,
         made: () => (walls ? createdSince(walls) : []),
         hitClosedFolder: () => walls?.closed !== undefined && UNCHANGEABLE.test(command.stderr.tail(20)),
+        missesNetwork: () =>
+          sandboxed &&
+          request.network !== true &&
+          UNREACHED.test(`${command.stdout.tail(20)}\n${command.stderr.tail(20)}`),
       }
     },
   }
@@ -156,6 +162,10 @@ export function createStarter(processes: Processes, log: Log): Starter {
 
 /** Error messages of programs that cannot change a read-only folder or a mounted file. */
 const UNCHANGEABLE = /Read-only file system|Device or resource busy|\bEROFS\b|\bEBUSY\b/
+
+/** Messages of programs that cannot connect. */
+const UNREACHED =
+  /connection refused|network is unreachable|could not resolve|unable to resolve|name resolution|name or service not known|\b(?:ECONNREFUSED|ENETUNREACH|ENOTFOUND|EAI_AGAIN)\b/i
 
 /** Joins a control group before running the program. */
 const JOIN = 'echo 0 > "$1" && shift && exec "$@"'
@@ -190,7 +200,7 @@ function superviseProgram(
   request: CommandRequest,
   settings: Settings,
   { left, tasks }: { readonly left: FreeBytes | undefined; readonly tasks: TaskLimit | undefined },
-): Omit<Command, 'made' | 'hitClosedFolder'> {
+): Omit<Command, 'made' | 'hitClosedFolder' | 'missesNetwork'> {
   const { max_output_bytes, max_memory_bytes, max_processes, keep_free_bytes } = settings
   const startedAt = Date.now()
   const [stdout, stderr] = [createCapture(max_output_bytes), createCapture(max_output_bytes)]

@@ -106,17 +106,16 @@ async function execute(
       ctx.warn(
         "Nothing can be created, renamed or removed directly in a folder that holds Pegboard's files, such as its configuration. Work in a folder below it; modules.shell.config.roots can name others.",
       )
-    const hasNetwork = !fullRequest.sandboxed || fullRequest.network
-    if (!hasNetwork && UNREACHED.test(`${command.stdout.tail(20)}\n${command.stderr.tail(20)}`))
-      ctx.warn(
-        'The sandbox of this command has no network: no connection succeeds, not even to this machine. Its output says nothing about the address.',
-      )
+    warnAboutNetwork(command, ctx)
   }
 }
 
-/** Messages of programs that cannot connect. */
-const UNREACHED =
-  /connection refused|network is unreachable|could not resolve|unable to resolve|name resolution|name or service not known|\b(?:ECONNREFUSED|ENETUNREACH|ENOTFOUND|EAI_AGAIN)\b/i
+export function warnAboutNetwork(command: Command, { warn }: Context): void {
+  if (command.missesNetwork())
+    warn(
+      'The sandbox of this command has no network: no connection succeeds, not even to this machine. Its output says nothing about the address.',
+    )
+}
 
 /** Creation of such files cannot be prevented everywhere, and may be someone else's work. */
 function warnAboutCreated(command: Command, { warn, log }: Context): void {

@@ -403,6 +403,17 @@ describe.runIf(sandboxed)('in bubblewrap', () => {
     expect(warnings).toEqual([expect.stringContaining('The sandbox of this command has no network')])
   })
 
+  it('a warning says that the sandbox of a background command has no network if a connection fails', async () => {
+    const { app } = await open()
+    const call = async (name: string, input: object) => (await app.call({ name, input, caller: localCaller })) as Answer
+    const command = '(exec 3<>/dev/tcp/127.0.0.1/5432) 2>&1 || echo closed; cat'
+    const input = { command, shell: true, wait_seconds: 10, until: 'closed' }
+    const { value, warnings } = await call('shell.background_run', input)
+    expect(warnings).toEqual([expect.stringContaining('The sandbox of this command has no network')])
+    expect((await call('shell.task_output', { task_id: value.task_id })).warnings).toEqual(warnings)
+    expect((await call('shell.task_status', { task_id: value.task_id })).warnings).toEqual([])
+  })
+
   it('a command line can write to aliased folders, although the rest of the state is hidden', async () => {
     const { call, dir } = await open()
     mkdirSync(join(dir, 'state/files'), { recursive: true })
