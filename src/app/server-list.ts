@@ -15,7 +15,7 @@ import type { UnmatchedRule } from './unmatched-rules.ts'
 
 export interface ServersOptions {
   readonly upstreams: Pick<Upstreams, 'connect' | 'disconnect' | 'ping' | 'where'>
-  list(caller: Caller): readonly ServerStatus[]
+  list: ServerList
   hasAny(caller: Caller): boolean
   view(caller: Caller): View
   isAdmin(caller: Caller): boolean
@@ -32,17 +32,25 @@ export interface ServerListOptions {
   readonly clock: Clock
 }
 
-/** Returns the servers that a caller may see: none of other profiles, and no folders. */
-export function createServerList(options: ServerListOptions): (caller: Caller) => readonly ServerStatus[] {
+/**
+ * The servers that a caller may see: none of other profiles, and no folders.
+ * @param count number of tools of an owner that the caller sees; default all
+ */
+export type ServerList = (caller: Caller, count?: (owner: string) => number) => readonly ServerStatus[]
+
+export function createServerList(options: ServerListOptions): ServerList {
   const { statuses, view, owners, clock } = options
-  return (caller) => {
+  return (caller, count) => {
     const { policy } = view(caller)
     const seen = [...owners().values()].filter(({ id }) => policy.allowsOwner(id, caller))
     return statuses()
       .filter(({ module }) => policy.allowsOwner(module, caller))
       .map((status) => {
-        const { id, module, tools, transport, instance, nextAttemptAt: at } = status
-        const { notes, era, version, reason, instances } = status
+        const { id, module, transport, instance, nextAttemptAt: at } = status
+        const { era, version, reason, instances } = status
+        const tools = count?.(module) ?? status.tools
+        // Notes name tools.
+        const notes = tools === status.tools ? status.notes : undefined
         return {
           id,
           category: module,
@@ -69,7 +77,7 @@ const LOCAL = 'local'
 
 /** The servers as modules see them: the same requests as a client could make, with the same checks. */
 export function createServers(options: ServersOptions, { caller, relay = noRelay, signal }: ServiceUser): Servers {
-  const list = (): readonly ServerStatus[] => options.list(caller)
+  const list = (): readonly ServerStatus[] => options.list(caller, signal && view().count)
   /** `available` must not ask for the view, because the view calls `available`. */
   const view = (): View => {
     if (signal) return options.view(caller)

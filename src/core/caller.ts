@@ -108,8 +108,9 @@ export interface ServerStatus {
   readonly state: 'configured' | 'known' | 'started' | 'failing' | 'degraded' | 'stopped'
   /** Why it is not ready, for people. */
   readonly reason?: string
+  /** Number of its tools that the caller sees; in `available`, of all. */
   readonly tools: number
-  /** Tools that were skipped, and parts of schemas that are not enforced. */
+  /** Tools that were skipped, and parts of schemas that are not enforced. Absent if the caller does not see all tools. */
   readonly notes?: readonly string[]
   readonly transport: 'stdio' | 'http' | 'sse'
   readonly era?: 'legacy' | 'modern'

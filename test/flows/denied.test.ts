@@ -99,6 +99,42 @@ describe('a server tool that policy denies', () => {
     expect(await names(denied)).toContain('fake__burst')
   })
 
+  it('is not counted in the list of servers', async () => {
+    const [denied, unknown] = [
+      await connectTo(await open({ policy: { deny: ['mcp_fake.echo'] } })),
+      await connectTo(await open({}, { deny: ['echo'] })),
+    ]
+    const serversFor = async (client: typeof denied) =>
+      ((await client.callTool({ name: 'mcp__list_servers', arguments: {} })) as Answer).structuredContent.servers
+    expect(await serversFor(denied)).toEqual(await serversFor(unknown))
+  })
+
+  it('is not named in the notes about its server', async () => {
+    const dir = temporaryFolder()
+    const inputSchema = { type: 'object', patternProperties: { '^(?=a)': { type: 'string' } } }
+    writeFileSync(
+      join(dir, 'tools.json'),
+      JSON.stringify({ tools: [{ name: 'ahead', inputSchema }, { name: 'plain' }] }),
+    )
+    const args = [join(import.meta.dirname, '../fixtures/upstreams/listed.mjs'), join(dir, 'tools.json')]
+    const client = await connectTo(await open({ policy: { deny: ['mcp_fake.ahead'] } }, { args }))
+    const answer = (await client.callTool({ name: 'mcp__list_servers', arguments: {} })) as Answer
+    expect(answer.structuredContent).toEqual({
+      servers: [
+        {
+          id: 'fake',
+          category: 'mcp_fake',
+          state: 'started',
+          tools: 1,
+          transport: 'stdio',
+          era: 'legacy',
+          version: '1.0.0',
+        },
+      ],
+      total: 1,
+    })
+  })
+
   it('needs approval, is counted and recorded like a direct call', async () => {
     const app = await open({ policy: { ask: ['mcp_fake.echo'] } })
     const client = await connectTo(app)
