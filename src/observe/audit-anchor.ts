@@ -1,6 +1,7 @@
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { equalsInConstantTime } from '../core/equals-in-constant-time.ts'
 import { replaceFile } from '../core/replace-file.ts'
 import { parseSignedLine, type SignedLine } from './hash-chain.ts'
 
@@ -78,9 +79,7 @@ export async function readAnchors(dir: string, log: string, key: Buffer): Promis
       const { signature, ...anchor } = JSON.parse(await readFile(join(folder, name), 'utf8')) as Anchor & {
         signature: string
       }
-      const expected = Buffer.from(sign(key, JSON.stringify(anchor)))
-      const given = Buffer.from(String(signature))
-      if (expected.length === given.length && timingSafeEqual(expected, given)) found.push(anchor)
+      if (equalsInConstantTime(String(signature), sign(key, JSON.stringify(anchor)))) found.push(anchor)
     } catch (error) {
       // Another process may remove an anchor, and a damaged one proves nothing.
       if (!(error instanceof SyntaxError) && (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error

@@ -1,6 +1,7 @@
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { createHash, createHmac } from 'node:crypto'
 import { toCanonicalJson } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
+import { equalsInConstantTime } from '../core/equals-in-constant-time.ts'
 import type { InputCount } from '../core/server-requests.ts'
 
 export interface SealedState extends InputCount {
@@ -26,27 +27,28 @@ export interface StateBinding {
  */
 export function createSeal(key: () => Buffer, clock: Clock) {
   let cachedKey: Buffer | undefined
-  const sign = (binding: StateBinding, payload: string): Buffer => {
+  const sign = (binding: StateBinding, payload: string): string => {
     cachedKey ??= key()
     const request = createHash('sha256')
       .update(toCanonicalJson([binding.principal, binding.method, binding.params]))
       .digest()
-    return createHmac('sha256', cachedKey).update('pegboard-state-1\0').update(request).update(payload).digest()
+    return createHmac('sha256', cachedKey)
+      .update('pegboard-state-1\0')
+      .update(request)
+      .update(payload)
+      .digest('base64url')
   }
   return {
     seal(binding: StateBinding, state: SealedState, ttlMs: number): string {
       const payload = Buffer.from(JSON.stringify({ ...state, until: clock.now() + ttlMs })).toString('base64url')
-      return `${payload}.${sign(binding, payload).toString('base64url')}`
+      return `${payload}.${sign(binding, payload)}`
     },
     /** Undefined if it was changed, has expired, or belongs to another request or principal. */
     open(binding: StateBinding, text: unknown): SealedState | undefined {
       if (typeof text !== 'string') return undefined
       const [payload = '', signature = '', ...rest] = text.split('.')
-      const expected = sign(binding, payload)
-      const bytes = Buffer.from(signature, 'base64url')
-      // Decoding ignores trailing bits: a changed last character must not pass.
-      if (rest.length > 0 || bytes.toString('base64url') !== signature) return undefined
-      if (bytes.length !== expected.length || !timingSafeEqual(bytes, expected)) return undefined
+      // Compared as text: decoding ignores trailing bits, so a changed last character would pass.
+      if (rest.length > 0 || !equalsInConstantTime(signature, sign(binding, payload))) return undefined
       const { until, ...state } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as SealedState & {
         until: number
       }

@@ -1,6 +1,6 @@
-import { timingSafeEqual } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { equalsInConstantTime } from '../../core/equals-in-constant-time.ts'
 import { PegboardError } from '../../core/errors.ts'
 
 const ORIGIN = 'http://127.0.0.1'
@@ -71,11 +71,6 @@ export async function listenForRedirect(port: number, issuer: string): Promise<L
 function redirectPath(issuer: string): string {
   const { host, pathname } = new URL(issuer)
   return `/callback/${host.replace(/[[\]]/g, '')}${pathname.replace(/\/+$/, '')}`
-}
-
-export function equalsInConstantTime(a: string, b: string): boolean {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)]
-  return left.length === right.length && timingSafeEqual(left, right)
 }
 
 const renderPage = (title: string, text: string): string => `<!doctype html><html lang="en"><meta charset="utf-8">
