@@ -64,9 +64,9 @@ export function createAuthenticator({ fixed, tokens, access, origin }: Authentic
     if (token === undefined) throw createError(authorization === undefined ? 'no_token' : 'invalid_token')
     // A token may have been created since the last look.
     const bearer =
-      checkBearer(authorization, fixed) ??
-      checkBearer(authorization, bearers(false)) ??
-      (tokens && token.startsWith('pegboard_') ? checkBearer(authorization, bearers(true)) : undefined)
+      checkBearer(token, fixed) ??
+      checkBearer(token, bearers(false)) ??
+      (tokens && token.startsWith('pegboard_') ? checkBearer(token, bearers(true)) : undefined)
     if (bearer) return bearer
     if (access && token.split('.').length === 3) return checkAccessToken(access, token)
     throw createError('invalid_token')

@@ -50,16 +50,11 @@ export const toBearerToken = ({ id, digest, principal, roles, profile, grants }:
 export const grantsOf = ({ tools, effect }: Pick<TokenRights, 'tools' | 'effect'>): Pick<Caller, 'grants'> =>
   tools === undefined && effect === undefined ? {} : { grants: [omitUndefined({ tools, effect })] }
 
-/**
- * Finds the token of an `Authorization` header; undefined for an unknown one. Takes the same time for every wrong token,
- * because it compares all digests.
- */
-export function checkBearer(header: string | undefined, tokens: readonly BearerToken[]): BearerToken | undefined {
-  const token = parseBearer(header)
-  if (token === undefined) return undefined
+/** Undefined for an unknown token. Takes the same time for every wrong one, because it compares all digests. */
+export function checkBearer(token: string, tokens: readonly BearerToken[]): BearerToken | undefined {
   const digest = digestOf(token)
   let found: BearerToken | undefined
-  for (const token of tokens) if (timingSafeEqual(token.digest, digest)) found ??= token
+  for (const one of tokens) if (timingSafeEqual(one.digest, digest)) found ??= one
   return found
 }
 

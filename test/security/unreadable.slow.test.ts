@@ -265,7 +265,7 @@ describe.skipIf(redisUrl === undefined)('on a Redis that another program uses', 
     await tokens.open()
     const { token, stored: kept } = createToken({ name: 'ci', principal: 'ci', roles: [], createdAt: 1 })
     await tokens.add(kept)
-    const bearer = () => checkBearer(`Bearer ${token}`, tokens.valid(true).map(toBearerToken))?.principal
+    const bearer = () => checkBearer(token, tokens.valid(true).map(toBearerToken))?.principal
     expect(bearer()).toBe('ci')
     expect(await tokens.remove(kept.id)).toBe(true)
     expect(bearer()).toBe(undefined)

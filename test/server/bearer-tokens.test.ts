@@ -2,7 +2,7 @@ import { chmod, mkdtemp, readFile, rm, stat, symlink, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { checkBearer, createBearerToken, loadOrCreateToken } from '../../src/server/bearer-tokens.ts'
+import { checkBearer, createBearerToken, loadOrCreateToken, parseBearer } from '../../src/server/bearer-tokens.ts'
 
 describe('the token file', () => {
   let folder: string
@@ -66,9 +66,14 @@ describe('the bearer check', () => {
     createBearerToken('second-token-0123456789', { principal: 'ci' }),
   ]
 
+  const check = (header: string | undefined, known = tokens) => {
+    const token = parseBearer(header)
+    return token === undefined ? undefined : checkBearer(token, known)
+  }
+
   it('names the principal of the token', () => {
-    expect(checkBearer('Bearer first-token-0123456789', tokens)?.principal).toBe('local')
-    expect(checkBearer('bearer second-token-0123456789', tokens)?.principal).toBe('ci')
+    expect(check('Bearer first-token-0123456789')?.principal).toBe('local')
+    expect(check('bearer second-token-0123456789')?.principal).toBe('ci')
   })
 
   it.each([
@@ -83,10 +88,10 @@ describe('the bearer check', () => {
     'Basic first-token-0123456789',
     'first-token-0123456789',
   ])('rejects %j', (header) => {
-    expect(checkBearer(header, tokens)).toBeUndefined()
+    expect(check(header)).toBeUndefined()
   })
 
   it('rejects everything when there are no tokens', () => {
-    expect(checkBearer('Bearer x', [])).toBeUndefined()
+    expect(check('Bearer x', [])).toBeUndefined()
   })
 })
