@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Readable } from 'node:stream'
+import type { Transport } from '@modelcontextprotocol/server'
 import type { StdioServerHandle } from '@modelcontextprotocol/server/stdio'
 import type { Clock } from '../core/clock.ts'
 import { createDeferred } from '../core/deferred.ts'
@@ -59,16 +60,6 @@ export interface StdioConnection {
   /** Resolves when the client has disconnected or `close` was called. */
   readonly closed: Promise<void>
   close(): void
-}
-
-/** The transport that the SDK is connected to. */
-interface SdkTransport {
-  onmessage?: ((message: never) => void) | undefined
-  onclose?: (() => void) | undefined
-  onerror?: ((error: Error) => void) | undefined
-  start(): Promise<void>
-  send(message: object): Promise<void>
-  close(): Promise<void>
 }
 
 /** Serves one client of either protocol era on a pair of streams. Writes protocol messages only, one a line. */
@@ -306,7 +297,7 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
     void lines.push(() => send({ jsonrpc: '2.0', id, error: { code, message } }))
   const split = createFraming(MAX_LINE_BYTES, {
     line: (text) => void lines.push(() => take(text)),
-    tooLong: (max, id) => refuse(id, -32600, `Invalid request: message exceeds ${max} bytes`),
+    tooLong: (id) => refuse(id, -32600, `Invalid request: message exceeds ${MAX_LINE_BYTES} bytes`),
     malformed: () => refuse(null, -32700, 'Parse error: the line is not UTF-8'),
   })
   const feed = (chunk: Buffer): void => {
@@ -367,7 +358,7 @@ async function startSdk(options: SdkOptions): Promise<Sdk> {
   const replayed = opening?.[0]?.id
   const opened = createDeferred<void>()
   let isOpen = replayed === undefined
-  const transport: SdkTransport = {
+  const transport: Transport = {
     start: async () => undefined,
     close: async () => transport.onclose?.(),
     async send(message) {
@@ -391,7 +382,7 @@ async function startSdk(options: SdkOptions): Promise<Sdk> {
       }
       return instance.server
     },
-    { transport: transport as never, onerror: (error) => host.log.debug('protocol', { error: error.message }) },
+    { transport, onerror: (error) => host.log.debug('protocol', { error: error.message }) },
   )
   // serveStdio sets its handlers in a later turn of the event loop.
   while (!transport.onmessage) await new Promise((resolve) => setImmediate(resolve))

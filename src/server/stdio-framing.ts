@@ -4,7 +4,7 @@ import { createLineReader } from '../core/line-reader.ts'
 export interface LineHandlers {
   line(text: string): void
   /** A line over the limit, which was skipped. @param id its id, or null if it is not certain */
-  tooLong(maxBytes: number, id: string | number | null): void
+  tooLong(id: string | number | null): void
   /** A line that is not UTF-8. */
   malformed(): void
 }
@@ -20,7 +20,7 @@ export function createFraming(maxBytes: number, handlers: LineHandlers): (chunk:
       if (isUtf8(text)) handlers.line(text.toString('utf8'))
       else handlers.malformed()
     },
-    oversize: (head, tail) => handlers.tooLong(maxBytes, idOf(head.toString('latin1'), tail.toString('latin1'))),
+    oversize: (head, tail) => handlers.tooLong(idOf(head.toString('latin1'), tail.toString('latin1'))),
   })
 }
 

@@ -6,7 +6,7 @@ function framed(maxBytes: number, chunks: readonly (string | Buffer)[]): string[
   const seen: string[] = []
   const feed = createFraming(maxBytes, {
     line: (text) => seen.push(text),
-    tooLong: (max, id) => seen.push(`too long (${max})${id === null ? '' : ` ${JSON.stringify(id)}`}`),
+    tooLong: (id) => seen.push(`too long (${maxBytes})${id === null ? '' : ` ${JSON.stringify(id)}`}`),
     malformed: () => seen.push('malformed'),
   })
   for (const chunk of chunks) feed(Buffer.from(chunk))

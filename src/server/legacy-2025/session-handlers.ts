@@ -1,12 +1,12 @@
-import type { Server } from '@modelcontextprotocol/server'
+import { ProtocolError, type Server } from '@modelcontextprotocol/server'
 import type { Owner } from '../../catalog/owner.ts'
 import { ownerOfResource } from '../../catalog/resource-owner.ts'
 import type { Json } from '../../core/is-record.ts'
 import { noRelay, type Relay, relayOf } from '../../core/tool.ts'
-import { asProtocolError, type RequestReader, servePassThrough } from '../pass-through.ts'
+import { type RequestReader, servePassThrough } from '../pass-through.ts'
 import type { RequestBuilder } from '../request-builder.ts'
 import type { ServerHost } from '../server-host.ts'
-import { checkSubscription } from '../subscription-limits.ts'
+import { MAX_SUBSCRIPTIONS, MAX_URI_CHARS } from '../subscription-limits.ts'
 import { serveLegacyTasks } from './legacy-tasks.ts'
 
 /** Time limit for requests to servers that no client waits for, in milliseconds. */
@@ -46,11 +46,11 @@ export function serveSession(
     const { uri } = params
     // Its owner counts each session once, even for requests that arrive together.
     if (subscribed.has(uri)) return {}
-    try {
-      checkSubscription(uri, subscribed.size)
-    } catch (error) {
-      throw asProtocolError(error, 'legacy')
-    }
+    if (uri.length > MAX_URI_CHARS || subscribed.size >= MAX_SUBSCRIPTIONS)
+      throw new ProtocolError(
+        -32602,
+        `A client may subscribe to ${MAX_SUBSCRIPTIONS} resources, with URIs of up to ${MAX_URI_CHARS} characters`,
+      )
     subscribed.set(uri, reader.caller(ctx))
     try {
       await toResource('resources/subscribe', params, ctx)
