@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { groupBy } from '../core/group-by.ts'
 import type { Json } from '../core/is-record.ts'
 import { randomId } from '../core/random-id.ts'
 import { keyOf as hashOf } from '../state/document-store.ts'
@@ -109,13 +110,8 @@ export function createTaskBook(
 /** Drops the oldest entry of the holder with most, so that a holder can only displace its own entries. */
 function makeRoom(entries: Map<string, { readonly holder: string }>, max: number): void {
   while (entries.size > max) {
-    const counts = new Map<string, number>()
-    for (const { holder } of entries.values()) counts.set(holder, (counts.get(holder) ?? 0) + 1)
-    const most = Math.max(...counts.values())
-    for (const [key, { holder }] of entries)
-      if (counts.get(holder) === most) {
-        entries.delete(key)
-        break
-      }
+    const keysOf = groupBy(entries.keys(), (key) => entries.get(key)?.holder)
+    const [oldest] = [...keysOf.values()].reduce((one, other) => (other.length > one.length ? other : one))
+    entries.delete(oldest as string)
   }
 }

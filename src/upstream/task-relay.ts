@@ -3,6 +3,7 @@ import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import { createDeferred } from '../core/deferred.ts'
 import { setNewest } from '../core/drop-oldest.ts'
+import { groupBy } from '../core/group-by.ts'
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import {
@@ -173,12 +174,11 @@ export function createTaskRelay({ clock, ready, request, record }: TaskRelayOpti
    * @returns false if no other principal has clearly more entries than this one
    */
   function makeRoom(who: string): boolean {
-    const counts = new Map<string, number>()
-    for (const watch of watched.values()) counts.set(watch.who, (counts.get(watch.who) ?? 0) + 1)
-    const [most, count] = [...counts].reduce((one, other) => (other[1] > one[1] ? other : one), ['', 0])
-    if (most === who || count <= (counts.get(who) ?? 0) + 1) return false
-    const [latest] = [...watched].findLast((one) => one[1].who === most) ?? []
-    if (latest !== undefined) end(latest)
+    const tasksOf = groupBy(watched.keys(), (taskId) => watched.get(taskId)?.who)
+    const most = [...tasksOf.values()].reduce((one, other) => (other.length > one.length ? other : one))
+    const own = tasksOf.get(who) ?? []
+    if (most.length <= own.length + 1) return false
+    end(most.at(-1) as string)
     return true
   }
 
