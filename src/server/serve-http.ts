@@ -38,8 +38,8 @@ export interface HttpOptions {
   /** Default: only `profile` exists. */
   readonly hasProfile?: (name: string) => boolean
   readonly factory: ServerFactory
-  /** How 2026 requests get their identity, subscriptions and notifications; absent: only the answers of `factory`. */
-  readonly modern?: ModernHooks
+  /** How 2026 requests get their identity, subscriptions and notifications. */
+  readonly modern: ModernHooks
   /** Shares 2025 sessions with other processes; absent: sessions belong to this process. */
   readonly handover?: SessionHandover | undefined
   readonly processes?: ProcessRpc | undefined

@@ -3,6 +3,7 @@ import { connect as connectSocket } from 'node:net'
 import { Server } from '@modelcontextprotocol/server'
 import type { Clock } from '../../src/core/clock.ts'
 import { createLog, type Log } from '../../src/core/log.ts'
+import type { ModernHooks } from '../../src/server/modern-2026/modern-http.ts'
 import { type HttpOptions, type HttpServer, serveHttp } from '../../src/server/serve-http.ts'
 import type { NewConnection, ServerFactory } from '../../src/server/server-factory.ts'
 import { type HttpSettings, httpOptions } from '../../src/server/server-options.ts'
@@ -98,6 +99,14 @@ export interface Started extends HttpServer {
   readonly logged: string[]
 }
 
+/** Every identity, subscription and notification as without Pegboard. */
+export const plainHooks: ModernHooks = {
+  enter: (identity) => identity,
+  follow: (_identity, _meta, uris) => ({ acceptedUris: Promise.resolve(uris), stop: () => undefined }),
+  followTasks: () => () => undefined,
+  listening: () => () => undefined,
+}
+
 export async function start(
   clock: Clock,
   more: Partial<HttpOptions> & { readonly set?: Partial<HttpSettings> } = {},
@@ -113,6 +122,7 @@ export async function start(
     log,
     clock,
     health: () => ({ status: 'ok' }),
+    modern: plainHooks,
     ...options,
   })
   return Object.assign(server, { echo, logged })

@@ -15,6 +15,7 @@ import {
   modern,
   open,
   openSession,
+  plainHooks,
   readUntil,
   type Started,
   speak,
@@ -250,6 +251,7 @@ describe('streams', () => {
       {},
       {
         modern: {
+          ...plainHooks,
           listening(_identity, _meta, notify) {
             tell = () => notify.toolsChanged()
             return () => undefined

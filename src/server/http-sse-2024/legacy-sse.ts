@@ -15,7 +15,7 @@ export interface SseOptions {
   /** Path for POSTs, sent to the client as the first event. */
   readonly messagesPath: string
   /** Called when `initialize` is answered, with name and version of the client. */
-  onOpen?(client: string, principal: string): void
+  onOpen(client: string, principal: string): void
 }
 
 /** The HTTP+SSE transport of 2024: one stream to the client, POSTs from it. A session lives as long as its stream. */
@@ -49,7 +49,7 @@ export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOp
       id,
       () => openEventStream(res),
       pulse,
-      (opening) => onOpen?.(labelOf(opening.params?.['clientInfo']), identity.principal),
+      (opening) => onOpen(labelOf(opening.params?.['clientInfo']), identity.principal),
     )
     const served = factory({ era: 'legacy', identity, sessionId: id, send: transport.deliver })
     transport.session = served.session

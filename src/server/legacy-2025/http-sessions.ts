@@ -27,7 +27,7 @@ export interface SessionOptions extends Pick<HttpOptions, 'factory' | 'clock' | 
   /** Idle time after which a session without open requests or streams ends, in milliseconds. */
   readonly idleMs: number
   /** Called when a session opens, with name and version of the client. */
-  onOpen?(client: string, principal: string): void
+  onOpen(client: string, principal: string): void
 }
 
 /** Sessions of 2025 clients, limited in number and idle time. A session id is valid only with the identity that opened it. */
@@ -201,7 +201,7 @@ export function createSessions(options: SessionOptions): Sessions {
       answered = true
       transport.send = send
       if ('error' in message) return await transport.close()
-      options.onOpen?.(labelOf(opening.params?.['clientInfo']), identity.principal)
+      options.onOpen(labelOf(opening.params?.['clientInfo']), identity.principal)
       transport.take = served.session?.take
     }
     if (handover) keepFirst(handover, session, opening)

@@ -12,14 +12,14 @@ import { type ResourceSubscriptions, subscribedUris, withSubscribedUris } from '
 import { addPlaceholderResource, addTasksToAck, type WantedTasks, wantedTasks } from './task-subscriptions.ts'
 
 export interface ModernHooks {
-  /** The identity of a request by its `_meta`; default: that of its token and path. */
-  enter?(identity: Identity, meta: unknown): Identity
+  /** The identity of a request by its token, its path and its `_meta`. */
+  enter(identity: Identity, meta: unknown): Identity
   /** Subscribes to the resources that a `subscriptions/listen` names. */
-  follow?(identity: Identity, meta: unknown, uris: readonly string[]): ResourceSubscriptions
+  follow(identity: Identity, meta: unknown, uris: readonly string[]): ResourceSubscriptions
   /** Sends changes of tasks. Returns a function that stops this. */
-  followTasks?(identity: Identity, meta: unknown, tasks: WantedTasks, send: (message: object) => void): () => void
+  followTasks(identity: Identity, meta: unknown, tasks: WantedTasks, send: (message: object) => void): () => void
   /** Called when the first client of a group listens; the result is called when the last one stops. */
-  listening?(identity: Identity, meta: unknown, notify: ServerNotifier): () => void
+  listening(identity: Identity, meta: unknown, notify: ServerNotifier): () => void
 }
 
 export interface ModernOptions extends ModernHooks {
@@ -27,7 +27,7 @@ export interface ModernOptions extends ModernHooks {
   readonly slots: StreamSlots
   readonly log: Log
   /** Called for the first request of each client name and principal, because 2026 has no sessions. */
-  onOpen?(client: string, principal: string): void
+  onOpen(client: string, principal: string): void
 }
 
 /** Serves revision 2026-07-28, where every request is independent and gets a server of its own. */
@@ -62,7 +62,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
     if (clients.has(key)) return
     if (clients.size >= MAX_CLIENTS) clients.delete(clients.values().next().value as string)
     clients.add(key)
-    options.onOpen?.(client, principal)
+    options.onOpen(client, principal)
   }
 
   function groupFor(identity: Identity, client: string): ClientGroup {
@@ -85,7 +85,7 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
   }
 
   function countListener(group: ClientGroup, meta: unknown, res: ServerResponse): void {
-    if (group.open++ === 0) group.stop = options.listening?.(group.identity, meta, group.handler.notify) ?? group.stop
+    if (group.open++ === 0) group.stop = options.listening(group.identity, meta, group.handler.notify)
     res.once('close', () => {
       if (--group.open === 0) group.stop()
     })
@@ -95,19 +95,17 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
     async post(req, res, tokenIdentity, incoming) {
       let message = incoming
       const meta = message.params?.['_meta']
-      const identity = options.enter?.(tokenIdentity, meta) ?? tokenIdentity
+      const identity = options.enter(tokenIdentity, meta)
       const client = labelOf(asRecord(meta)[CLIENT_INFO])
       const group = groupFor(identity, client)
       if (message.method === 'subscriptions/listen') {
         res.once('close', slots.take(identity.principal, message.id))
         countListener(group, meta, res)
-        const following = follow?.(identity, meta, subscribedUris(message))
-        if (following) {
-          res.once('close', following.stop)
-          // The SDK acknowledges at once what the message names, so it names what servers accepted.
-          message = withSubscribedUris(message, await following.acceptedUris)
-          if (res.destroyed) return
-        }
+        const { acceptedUris, stop } = follow(identity, meta, subscribedUris(message))
+        res.once('close', stop)
+        // The SDK acknowledges at once what the message names, so it names what servers accepted.
+        message = withSubscribedUris(message, await acceptedUris)
+        if (res.destroyed) return
       }
       // 2026 clients cancel a request by closing the response.
       const closed = new AbortController()
@@ -126,14 +124,14 @@ export async function createModernHttp(options: ModernOptions): Promise<ModernHt
       const authInfo: AuthInfo = { token: '', clientId: identity.principal, scopes: [] }
       const response = await group.handler.fetch(request, {
         authInfo,
-        parsedBody: tasks && followTasks ? addPlaceholderResource(message) : message,
+        parsedBody: tasks ? addPlaceholderResource(message) : message,
       })
       if (response.ok) recordClient(identity.principal, client)
       const list = instances.get(request)?.listed?.()
       // The client may have disconnected before the server was created.
       if (isClosed) dispose()
       if (list && !closed.signal.aborted) return await writeList(res, response, list)
-      if (!tasks || !followTasks) return await write(res, response, closed.signal)
+      if (!tasks) return await write(res, response, closed.signal)
       await write(res, response, closed.signal, (chunk) =>
         acknowledgeTasks(chunk, tasks, () => {
           const send = (message: object): void => {

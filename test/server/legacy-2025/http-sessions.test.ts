@@ -306,6 +306,7 @@ describe('sessions of several principals', () => {
       slots: createStreamSlots(1),
       maxSessions: 10,
       idleMs: 60_000,
+      onOpen: () => undefined,
     })
     http = createServer((req, res) => {
       const identity = { principal: String(req.headers['x-principal']), profile: 'default', roles: [] }
