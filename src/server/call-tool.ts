@@ -121,10 +121,8 @@ function isRelayed(failure: ProtocolFailure, { name, relay = noRelay }: CallRequ
   if (code === -32021) return namesMissingCapability(failure, relay)
   // Headers between Pegboard and the server are wrong, which the client cannot change.
   if (code === -32020 || code === -32022) return false
-  return !META.has(bareName(name))
+  return !META_NAMES.includes(bareName(name))
 }
-
-const META: ReadonlySet<string> = new Set(META_NAMES)
 
 /** Whether the error names a capability that the client did not declare. */
 function namesMissingCapability({ data }: ProtocolFailure, { clientCapabilities }: Relay): boolean {

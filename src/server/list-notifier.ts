@@ -3,7 +3,7 @@ import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Json } from '../core/is-record.ts'
-import type { ListKind } from '../core/list-kinds.ts'
+import { LIST_KINDS, type ListKind } from '../core/list-kinds.ts'
 import type { ExposureMode } from '../view/exposure.ts'
 import type { View } from '../view/view.ts'
 import { listBytes } from './list-cache.ts'
@@ -79,7 +79,7 @@ export function createListNotifier(host: NotificationHost, clock: Clock): ListNo
     for (const [listener, last] of [...lastSent]) {
       const current = digestsOfListener(listener)
       lastSent.set(listener, current)
-      for (const kind of KINDS) if (current[kind] !== last[kind]) listener.listChanged(kind)
+      for (const kind of LIST_KINDS) if (current[kind] !== last[kind]) listener.listChanged(kind)
     }
   }
   const scheduleFlush = (): void => {
@@ -103,8 +103,6 @@ export function createListNotifier(host: NotificationHost, clock: Clock): ListNo
     },
   }
 }
-
-const KINDS = ['tools', 'prompts', 'resources'] as const
 
 type Digests = Readonly<Record<ListKind, string>>
 

@@ -37,8 +37,9 @@ export function traceToolCall(
   operation.attributes['gen_ai.operation.name'] = RUN_OF_A_TOOL
   if (caller.session !== undefined) operation.attributes['mcp.session.id'] = caller.session
   // Only known names: a client can write anything.
-  const found = META.has(name) ? undefined : host.view(caller).resolve(name)
-  const toolName = found?.kind === 'found' ? found.tool.tool.name : META.has(name) ? name : undefined
+  const isMeta = META_NAMES.includes(name)
+  const found = isMeta ? undefined : host.view(caller).resolve(name)
+  const toolName = found?.kind === 'found' ? found.tool.tool.name : isMeta ? name : undefined
   if (toolName !== undefined) {
     operation.name = `tools/call ${toolName}`
     operation.attributes['gen_ai.tool.name'] = toolName
@@ -57,8 +58,6 @@ export function traceToolCall(
   }
   return observer.run(operation, work, parentIn(host, relay))
 }
-
-const META: ReadonlySet<string> = new Set(META_NAMES)
 
 const operationOf = (method: string): Operation => ({
   kind: 'request',
