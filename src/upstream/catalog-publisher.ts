@@ -292,8 +292,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
   /** Clients see no text of a server without an approved tool. */
   function summary(): string {
     if (settings.summary !== undefined || quarantined) return toPrintable(settings.summary ?? '')
-    const others = once(() => otherToolsTo(catalog, module))
-    return serverLine(options.about(), { ownNames: new Set(), isOther: (name) => others().isSpelling(name) }) ?? ''
+    const isOther = otherToolsTo(catalog, module).isSpelling
+    return serverLine(options.about(), { ownNames: new Set(), isOther }) ?? ''
   }
 
   const { provides, maxResultTokens, internal } = settings

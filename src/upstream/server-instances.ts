@@ -1,7 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import { changedList } from '../core/list-kinds.ts'
-import { once } from '../core/once.ts'
 import { ProtocolFailure } from '../core/protocol-failure.ts'
 import { randomId } from '../core/random-id.ts'
 import type { RequestOwner } from '../core/tool.ts'
@@ -102,7 +101,7 @@ export function createInstances(options: InstancesOptions): Instances {
   const { clock } = shared
   const instances = new Map<string, Instance>()
   /** Prefix of task ids on the first connection. */
-  let mainTaskPrefix = once(randomId)
+  let mainTaskPrefix = randomId()
   const closing = new Set<Promise<void>>()
   // The caller that has the first connection, unless its login determines that.
   let holder: string | undefined
@@ -132,7 +131,7 @@ export function createInstances(options: InstancesOptions): Instances {
   const keepsTasks = (): boolean => options.kind() === 'shared' && options.settings().target.kind !== 'stdio'
 
   function nameTask(taskId: string, link: ReconnectingLink): string {
-    const mark = instanceOf(link)?.taskPrefix ?? (keepsTasks() ? undefined : mainTaskPrefix())
+    const mark = instanceOf(link)?.taskPrefix ?? (keepsTasks() ? undefined : mainTaskPrefix)
     return mark === undefined ? taskId : `${mark}:${taskId}`
   }
 
@@ -255,7 +254,7 @@ export function createInstances(options: InstancesOptions): Instances {
   function release(): void {
     holder = undefined
     holderEnded = false
-    mainTaskPrefix = once(randomId)
+    mainTaskPrefix = randomId()
   }
 
   function releaseMain(): void {
@@ -301,7 +300,7 @@ export function createInstances(options: InstancesOptions): Instances {
     ofTask(id) {
       const [, mark, taskId] = /^(\w+):(.*)$/s.exec(String(id)) ?? []
       if (mark !== undefined && taskId !== undefined) {
-        if (mark === mainTaskPrefix()) return { taskId, link: main }
+        if (mark === mainTaskPrefix) return { taskId, link: main }
         const instance = [...instances.values()].find((one) => one.taskPrefix === mark)
         if (instance) return { taskId, link: instance.link }
       }
@@ -309,7 +308,7 @@ export function createInstances(options: InstancesOptions): Instances {
       return undefined
     },
     restarted() {
-      mainTaskPrefix = once(randomId)
+      mainTaskPrefix = randomId()
     },
     ended(session) {
       const name = nameOfSession(session)

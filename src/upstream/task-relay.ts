@@ -18,15 +18,13 @@ import {
 import { acceptsTasks, isOver, TASKS, toModernTask } from '../core/task-protocol.ts'
 import type { Relay, RequestOwner } from '../core/tool.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
-import type { Connection } from './connection.ts'
+import type { EndpointsHost } from './server-endpoints.ts'
 import { removeTaskId, runsTasks } from './server-tasks.ts'
 
 type Answer = (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>
 
-export interface TaskRelayOptions {
+export interface TaskRelayOptions extends Pick<EndpointsHost, 'ready' | 'request'> {
   readonly clock: Clock
-  ready(signal: AbortSignal, who: RequestOwner): Promise<Connection>
-  request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
   /** Called with each task seen, in the format of the extension. */
   record(task: Json): void
 }

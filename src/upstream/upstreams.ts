@@ -93,6 +93,7 @@ const LATE_MS = 15_000
 /** Minimum time between searches for unknown names, and maximum wait of a call. */
 const MISS_EVERY_MS = 60_000
 const MISS_WAIT_MS = 8_000
+
 interface Running {
   readonly upstream: Upstream
   readonly module: string
@@ -192,10 +193,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   /** Servers that may have an unknown tool: the running ones, and an idle one that the name begins with. */
   async function refreshCandidates(name: string, sees: Sees): Promise<void> {
-    const candidates = [...running].filter(([id, { upstream, module }]) => {
+    const candidates = [...running].filter(([id, { upstream, module, settings }]) => {
       if (!sees(module)) return false
       const { state } = upstream.status()
-      const named = (): boolean => isNamed(name, [id, module, configured[id]?.prefix ?? id])
+      const named = (): boolean => isNamed(name, [id, module, settings.prefix])
       return state === 'ready' || ((state === 'known' || state === 'connecting') && named())
     })
     const refreshed = Promise.allSettled(candidates.map(([, { upstream }]) => upstream.refresh()))
@@ -206,8 +207,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   function findUnknown(name: string, sees: Sees): Upstream | undefined {
     let best: Upstream | undefined
     let longest = 0
-    for (const [id, { upstream, module }] of running) {
-      const length = matchingPrefixLength(name, [id, module, configured[id]?.prefix ?? id])
+    for (const [id, { upstream, module, settings }] of running) {
+      const length = matchingPrefixLength(name, [id, module, settings.prefix])
       if (length <= longest) continue
       if (!upstream.isUnknown() || !sees(module)) continue
       best = upstream
@@ -279,8 +280,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     async connect(id, signal) {
       const server = findRunning(id)
       if (server.upstream.status().state === 'stopped') {
-        const settings = configured[id] as ServerSettings
-        const upstream = createUpstream(id, server.module, settings, shared)
+        const upstream = createUpstream(id, server.module, server.settings, shared)
         running.set(id, { ...server, upstream })
         upstream.restore()
         upstream.start({ cold: 0, known: 0 }, shared.timestamps.next())
@@ -320,11 +320,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     },
     disabledServer(name, sees) {
       const modules = moduleIds(configured)
-      return Object.keys(configured).find((id) => {
-        const { enabled, prefix = id } = configured[id] as ServerSettings
+      const disabled = Object.entries(configured).find(([id, { enabled, prefix }]) => {
         const module = modules.get(id) as string
         return !enabled && isNamed(name, [id, module, prefix]) && sees(module)
       })
+      return disabled?.[0]
     },
     async configure(servers) {
       configured = servers
