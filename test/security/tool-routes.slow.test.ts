@@ -342,6 +342,12 @@ function expectReached(
 const isAlsoAnAlias = (thing: Thing, zoo: readonly Thing[]): boolean =>
   zoo.some((other) => other !== thing && other.aliases.some((alias) => [thing.action, thing.id].includes(alias)))
 
+/** Earlier background calls of the same caller add notices to whichever answer comes next. */
+const withoutNotices = (answer: Answer): Answer =>
+  JSON.parse(JSON.stringify(answer), (_key, value) =>
+    Array.isArray(value) ? value.filter((one) => one?._meta?.['pegboard/notice'] !== true) : value,
+  )
+
 /** The same attempt without such a tool. */
 async function looksUnknown(
   world: World,
@@ -355,7 +361,9 @@ async function looksUnknown(
   const { answer: other } = await (ROUTES[visit.route] as (typeof ROUTES)[string])(world, way, wishOf(visit, thing))
   world.setZoo(zoo)
   world.ran()
-  expect(plain(answer), `${thing.id} through ${visit.route} by ${way.name}`).toBe(plain(other))
+  expect(plain(withoutNotices(answer)), `${thing.id} through ${visit.route} by ${way.name}`).toBe(
+    plain(withoutNotices(other)),
+  )
 }
 
 const ours = ({ id }: { readonly id: string }): boolean => /^(ward|zoo|mcp_rec|api_shop)\./.test(id)
