@@ -43,7 +43,7 @@ export function findTask(host: CallHost, caller: Caller, name: unknown): FoundTa
 
 const TOPIC = 'task'
 
-/** A task that another process started, and whose server may be its child. If that process has stopped, uses `here`. */
+/** A task that another process started, and whose server may be its child. If that process has stopped, uses `localEndpoints`. */
 function remoteTaskEndpoints(
   processes: ProcessRpc,
   at: string,
