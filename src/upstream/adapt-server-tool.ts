@@ -14,8 +14,8 @@ export interface ToolHost {
   /** `mcp_<id>`: category and catalog owner. */
   readonly module: string
   readonly settings: ServerSettings
-  readonly capacity?: Capacity
-  runsAsTask?(record: ToolRecord): boolean
+  readonly capacity: Capacity
+  runsAsTask(record: ToolRecord): boolean
   available(caller: Caller, record?: Pick<ToolRecord, 'text'>): true | string
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
@@ -49,7 +49,7 @@ export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
     tags: ['mcp', host.id],
     ...(settings.internal ? { internal: true } : {}),
     ...timeoutOf(settings, undefined),
-    ...(host.capacity === undefined ? {} : { capacity: host.capacity }),
+    capacity: host.capacity,
     get title() {
       return definitionOf(this).title
     },
@@ -108,7 +108,7 @@ export function createAdapter(host: ToolHost): (record: ToolRecord) => Tool {
       return definitionOf(this).saysTaskSupport
     },
     get asTask() {
-      return host.runsAsTask?.(this.record) === true
+      return host.runsAsTask(this.record)
     },
     available(caller) {
       return host.available(caller, this.record)

@@ -79,7 +79,6 @@ export async function createHttpTransport(
     kind === 'sse' ? new sdk.SSEClientTransport(url, options) : new sdk.StreamableHTTPClientTransport(url, options)
   const waiting = new Set<NodeJS.Timeout>()
   let gone = false
-  let received: UpstreamTransportEvents['message'] = () => undefined
   const limitAnswers = createAnswerLimit()
 
   const sessionId = (): string | undefined => ('sessionId' in transport ? transport.sessionId : undefined)
@@ -98,9 +97,8 @@ export async function createHttpTransport(
         gone = true
         events.closed(reason)
       }
-      received = events.message
       currentEvents = events
-      transport.onmessage = (message: unknown) => received(message as Message)
+      transport.onmessage = (message: unknown) => events.message(message as Message)
       transport.onclose = () => lost('closed')
       transport.onerror = (error: Error) => {
         events.error(error)
@@ -117,7 +115,9 @@ export async function createHttpTransport(
     async send(message, options) {
       try {
         const sender =
-          kind === 'http' && hasOwnStream(message) ? withOwnStream(transport, String(message.id), received) : transport
+          kind === 'http' && hasOwnStream(message)
+            ? withOwnStream(transport, String(message.id), currentEvents)
+            : transport
         const post = () => (sender as StreamableHTTPClientTransport).send(message as never, options as never)
         await (message.method === undefined ? limitAnswers(post) : post())
       } catch (error) {
@@ -191,9 +191,9 @@ const hasOwnStream = ({ id, method }: Message): boolean =>
  * The SDK does not tell on which stream a message arrived, but calls `onmessage` of the object that sent the request,
  * even after resuming. So each request is sent with its own object derived from the transport.
  */
-function withOwnStream(transport: Transport, id: string, received: UpstreamTransportEvents['message']): Transport {
+function withOwnStream(transport: Transport, id: string, events: UpstreamTransportEvents | undefined): Transport {
   const derived = Object.create(transport) as Transport
-  derived.onmessage = (message: unknown) => received(message as Message, id)
+  derived.onmessage = (message: unknown) => events?.message(message as Message, id)
   return derived
 }
 

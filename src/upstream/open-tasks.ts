@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { setNewest } from '../core/drop-oldest.ts'
 import { isOver } from '../core/task-protocol.ts'
 
 /** Tasks known to run at a server, which must not be stopped meanwhile. */
@@ -22,8 +23,7 @@ export function createOpenTasks(clock: Clock): OpenTasks {
       if (isOver(status)) return void expiryById.delete(taskId)
       if (expiryById.has(taskId)) return
       const lifetimeMs = typeof ttlMs === 'number' ? Math.min(ttlMs, LONGEST_MS) : UNKNOWN_MS
-      if (expiryById.size >= MAX) expiryById.delete(expiryById.keys().next().value as string)
-      expiryById.set(taskId, clock.now() + lifetimeMs)
+      setNewest(expiryById, taskId, clock.now() + lifetimeMs, MAX)
     },
     mayRun(prefix = '') {
       const now = clock.now()

@@ -70,7 +70,7 @@ export async function readListing(
   }
   const [{ tools, definitions, pages, notes }, resources, templates, prompts]: [ReadTools, ...Array<readonly Json[]>] =
     await Promise.all([
-      !kinds.has('tools') ? known : has('tools') ? readTools(connection, warn) : NO_TOOLS,
+      !kinds.has('tools') ? known : has('tools') ? readTools(connection, warn) : emptyListing,
       kinds.has('resources') ? readOptional('resources', 'resources/list', 'resources', 'uri') : known.resources,
       kinds.has('resources')
         ? readOptional('resources', 'resources/templates/list', 'resourceTemplates', 'uriTemplate')
@@ -82,8 +82,6 @@ export async function readListing(
 }
 
 type ReadTools = Pick<FreshListing, 'tools' | 'definitions' | 'pages' | 'notes'>
-
-const NO_TOOLS: ReadTools = { tools: [] }
 
 /** Entries with an id that every client accepts. */
 function keepValidEntries(

@@ -66,6 +66,8 @@ const adapted = (one: ToolRecord): ViewTool => {
     id: 'issues',
     module: 'mcp_issues',
     settings: parseServer('issues', { command: 'x' }).settings,
+    capacity: { maxConcurrent: 1, maxQueued: 1, setting: 'mcpServers.issues.maxQueued' },
+    runsAsTask: () => false,
     available: () => true as const,
     call: () => Promise.reject(new Error('not called')),
   }
