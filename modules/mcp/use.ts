@@ -90,7 +90,7 @@ export const call_tool: ToolDef<unknown, typeof Call> = {
 const noServer = (server: string, ctx: CallContext): ToolError =>
   notFound(
     `There is no server "${server}".`,
-    `Configured are: ${serversOf(ctx)
+    `Servers: ${serversOf(ctx)
       .list()
       .map(({ id }) => id)
       .slice(0, 50)

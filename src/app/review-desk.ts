@@ -151,7 +151,7 @@ export function serversOf(desk: ReviewDesk, serverName: string | undefined): Rev
     const command = `pegboard enable ${quoteWord(configName(disabled.id))}`
     throw new ReviewError(`the server "${serverName}" is disabled: \`${command}\` switches it on`)
   }
-  const known = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
+  const known = ids.length > 0 ? `; servers: ${ids.join(', ')}` : '; no server is configured'
   throw new ReviewError(`there is no server "${serverName}"${didYouMean(serverName, ids, known)}`)
 }
 

@@ -90,7 +90,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     if (found) return found
     const configured = all.map((server) => server.id)
     throw new PegboardError('E_NOT_FOUND', `There is no server "${id.slice(0, 80)}".`, {
-      hint: configured.length > 0 ? `Configured are: ${configured.slice(0, 50).join(', ')}.` : 'None is configured.',
+      hint: configured.length > 0 ? `Servers: ${configured.slice(0, 50).join(', ')}.` : 'None is configured.',
     })
   }
 

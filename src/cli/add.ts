@@ -286,7 +286,7 @@ async function collectValues(plan: InstallPlan, id: string, args: Args, io: Io, 
   const hasNoInputs = plan.inputs.length === 0
   for (const name of variables.keys())
     if (!inputNames.has(name) && !hasNoInputs)
-      throw new UsageError(`${name} is not wanted; there is ${[...inputNames].join(', ')}`)
+      throw new UsageError(`the server has no input ${name}; inputs: ${[...inputNames].join(', ')}`)
   for (const input of plan.inputs) {
     if (variables.has(input.name)) {
       setValue(input, variables.get(input.name) ?? `\${env:${input.name}}`)

@@ -131,7 +131,7 @@ function findServer(
   const settings = Object.hasOwn(servers, id) ? servers[id] : undefined
   if (!settings) {
     const remote = Object.keys(servers).filter((serverId) => servers[serverId]?.target.kind !== 'stdio')
-    const known = remote.length > 0 ? `; remote servers are ${remote.join(', ')}` : '; no remote server is configured'
+    const known = remote.length > 0 ? `; remote servers: ${remote.join(', ')}` : '; no remote server is configured'
     throw new UsageError(`there is no server "${id}"${didYouMean(id, Object.keys(servers), known)}`)
   }
   if (settings.target.kind === 'stdio')

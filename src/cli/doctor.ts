@@ -93,7 +93,7 @@ function assertServers(names: readonly string[], config: Config): void {
   const unknown = names.find((name) => findServer(name, config) === undefined)
   if (unknown === undefined) return
   const ids = [...Object.keys(config.servers), ...config.skipped.map(({ id }) => id)]
-  const known = ids.length > 0 ? `; there is ${ids.join(', ')}` : '; none is configured'
+  const known = ids.length > 0 ? `; servers: ${ids.join(', ')}` : '; no server is configured'
   throw new UsageError(`there is no server "${unknown}"${didYouMean(unknown, ids, known)}`)
 }
 

@@ -90,7 +90,7 @@ const isDenied = ({ servers, openapi, modules }: Config, owner = '', action: str
 function createNoToolError(name: string, listed: readonly string[]): PegboardError {
   const [near] = findNearest(name, listed)
   return new PegboardError('E_NOT_FOUND', `No tool matches ${JSON.stringify(name.slice(0, 120))}.`, {
-    hint: near === undefined ? `There is ${listed.slice(0, MAX_SHOWN).join(', ')}.` : `Did you mean "${near}"?`,
+    hint: near === undefined ? `Tools: ${listed.slice(0, MAX_SHOWN).join(', ')}.` : `Did you mean "${near}"?`,
   })
 }
 

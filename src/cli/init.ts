@@ -84,7 +84,7 @@ function readNamedClients(args: Args, found: readonly FoundClient[]): NamedClien
       const foundClient = found.find(({ client }) => client.id === id)
       if (!foundClient)
         throw new UsageError(
-          `there is no client "${id}"${didYouMean(id, knownIds, `; known are ${knownIds.join(', ')}`, 2)}`,
+          `there is no client "${id}"${didYouMean(id, knownIds, `; clients: ${knownIds.join(', ')}`, 2)}`,
         )
       if (foundClient.problem !== undefined)
         throw new PegboardError('E_EDIT_UNSAFE', `${foundClient.file}: ${foundClient.problem}`)

@@ -113,7 +113,7 @@ function unknownKey(path: readonly string[], key: string, allowed: readonly stri
   if (path[0] === 'modules' && path.length === 2)
     return `unknown key "${full}"; options of the module itself are in ${path.join('.')}.config`
   return allowed.length > 0
-    ? `unknown key "${full}"; there is ${allowed.filter((one) => one !== '$schema').join(', ')}`
+    ? `unknown key "${full}"; valid keys: ${allowed.filter((one) => one !== '$schema').join(', ')}`
     : `unknown key "${full}"`
 }
 

@@ -95,7 +95,7 @@ export function entryNamed(root: Json, modules: readonly string[], name: string)
       near === undefined
         ? servers.length === 0
           ? 'No server is configured. Write a single tool as server.tool.'
-          : `There is ${servers.slice(0, 20).join(', ')}. Write a single tool as server.tool.`
+          : `Servers: ${servers.slice(0, 20).join(', ')}. Write a single tool as server.tool.`
         : `Did you mean "${near}"?`,
   })
 }

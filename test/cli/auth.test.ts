@@ -140,7 +140,7 @@ describe('pegboard auth', () => {
 
   it.each([
     [['wbe'], 'there is no server "wbe"; did you mean "web"?'],
-    [['somewhere'], 'there is no server "somewhere"; remote servers are '],
+    [['somewhere'], 'there is no server "somewhere"; remote servers: '],
     [
       ['local'],
       'local is a local program, and only remote servers have logins; put its keys into mcpServers.local.env',

@@ -185,7 +185,7 @@ To decide about single tools, name them after the server. --reject instead of --
   it('reports a wrong command line and a damaged lock file', async () => {
     const { run, see, lock, dir } = desk([add])
     await see()
-    expect((await run('review', 'other')).err).toContain('there is no server "other"; there is calc')
+    expect((await run('review', 'other')).err).toContain('there is no server "other"; servers: calc')
     expect(await run('review', 'clac')).toMatchObject({ code: 2, err: expect.stringContaining('did you mean "calc"?') })
     expect(await run('review', 'calc', 'ad', '--accept')).toMatchObject({
       code: 2,

@@ -225,7 +225,7 @@ describe('an invalid file', () => {
     ],
     [{ modules: { fs: { setup: [{ acton: 'x' }] } } }, 'did you mean "action"?'],
     [{ server: { http: { prt: 1 } } }, 'line 4: unknown key "server.http.prt"; did you mean "port"?'],
-    [{ policy: { quux: 1 } }, 'line 3: unknown key "policy.quux"; there is default, maxEffect, deny'],
+    [{ policy: { quux: 1 } }, 'line 3: unknown key "policy.quux"; valid keys: default, maxEffect, deny'],
     [
       { policy: { deny: [5] } },
       'policy.deny.0: must be a pattern such as "*.delete_*", or an object with tools, module',

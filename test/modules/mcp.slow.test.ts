@@ -254,7 +254,7 @@ describe("a server's tools, resources and prompts", () => {
       )
     expect(await fails('call_tool', { server: 'else', tool: 'echo' })).toMatchObject({
       code: 'E_NOT_FOUND',
-      hint: 'Configured are: everything.',
+      hint: 'Servers: everything.',
     })
   })
 
@@ -355,7 +355,7 @@ describe("a server's tools, resources and prompts", () => {
     const team = { ...localCaller, profile: 'team' }
     await call('connect', { server_id: 'everything' })
     expect(await call('list_servers', {}, team)).toMatchObject({ servers: [{ id: 'fake' }], total: 1 })
-    const known = { code: 'E_NOT_FOUND', message: 'There is no server "everything".', hint: 'Configured are: fake.' }
+    const known = { code: 'E_NOT_FOUND', message: 'There is no server "everything".', hint: 'Servers: fake.' }
     for (const action of [
       'connect',
       'disconnect',

@@ -119,7 +119,7 @@ test('CFG-03: a typo in security settings prevents the start, and a typo in modu
       { modules: { good: { constraints: { blocked_action: ['say'] } } } },
       'unknown key "modules.good.constraints.blocked_action"; did you mean "blocked_actions"?',
     ],
-    [{ policy: { blocked_action: ['x'] } }, 'unknown key "policy.blocked_action"; there is default, '],
+    [{ policy: { blocked_action: ['x'] } }, 'unknown key "policy.blocked_action"; valid keys: default, '],
     [{ profiles: { work: { polic: {} } } }, 'unknown key "profiles.work.polic"; did you mean "policy"?'],
   ] as const
   for (const [settings, said] of slips)

@@ -353,7 +353,7 @@ test('META-14: no call adds a server or changes its command, and nothing that it
   expect(answerOf(await call(client, 'mcp.connect', { server_id: 'new' })).error).toMatchObject({
     code: 'E_NOT_FOUND',
     message: 'There is no server "new".',
-    hint: 'Configured are: good.',
+    hint: 'Servers: good.',
   })
   expect(answerOf(await call(client, 'mcp.list_servers')).total).toBe(1)
 })
