@@ -3,11 +3,12 @@ import { unavailable } from '../_errors.ts'
 import { createJsonFile } from '../_json-file.ts'
 
 const SETTING = 'modules.archives.config'
-const words = (...given: string[]) => z.array(z.string().min(1)).default(given)
+const MISSING_QUERY = 'external_archives needs a "query" arg with a few words of what is looked for'
+const wordList = (...defaults: string[]) => z.array(z.string().min(1)).default(defaults)
 
 const Redirect = z.strictObject({
-  names: words('synchronet', 'sbbs').describe('Names of the software of the host.'),
-  terms: words(
+  names: wordList('synchronet', 'sbbs').describe('Names of the software of the host.'),
+  terms: wordList(
     'mqtt',
     'config',
     'configure',
@@ -45,7 +46,7 @@ const Config = z.strictObject({
 
 const Query = z.object({
   query: z
-    .string({ error: () => 'external_archives needs a "query" arg with a few words of what is looked for' })
+    .string({ error: () => MISSING_QUERY })
     .max(500)
     .describe('Words to look for: a person, a program, a game, a network, an event.'),
   limit: z.int().min(1).max(10).default(5).describe('Maximum number of pages.'),
@@ -102,25 +103,24 @@ function archives(): ToolModule<unknown> {
           { input: { query: 'ward christensen first bbs 1978', limit: 3 } },
         ],
         async run({ query, limit }, { config }) {
-          const { entriesIn, find, isOwnFeature, termsOf } = await import('./search.ts')
-          if (query.trim() === '')
-            throw new ToolError('external_archives needs a "query" arg with a few words of what is looked for', {
-              code: 'E_VALIDATION',
-            })
-          const none = (note: string) => ({ query, count: 0, hits: [], note })
+          const { parseEntries, findEntries, isForManual, termsOf } = await import('./search.ts')
+          if (query.trim() === '') throw new ToolError(MISSING_QUERY, { code: 'E_VALIDATION' })
+          const noHits = (note: string) => ({ query, count: 0, hits: [], note })
           const { redirect, index_file } = config
-          if (isOwnFeature(query, redirect))
-            return none(`This question is about running the software of this board: see ${redirect.wiki}`)
+          if (isForManual(query, redirect))
+            return noHits(`This question is about running the software of this board: see ${redirect.wiki}`)
           const entries =
-            index_file === undefined ? (await import('./entries.ts')).entries : entriesIn(await files.read(index_file))
+            index_file === undefined
+              ? (await import('./entries.ts')).entries
+              : parseEntries(await files.read(index_file))
           if (entries === undefined)
             throw unavailable('external_archives index unavailable.', `The operator checks ${SETTING}.index_file.`)
           const terms = termsOf(query)
           if (terms.length === 0)
-            return none('The query has no specific word. Name a person, program, game, network or event.')
-          const found = find(entries, terms)
-          if (found.length === 0) return none('No entry matches. Say so; do not make up an address.')
-          const hits = found
+            return noHits('The query has no specific word. Name a person, program, game, network or event.')
+          const matches = findEntries(entries, terms)
+          if (matches.length === 0) return noHits('No entry matches. Say so; do not make up an address.')
+          const hits = matches
             .slice(0, limit)
             .map(({ url, summary, tags }) => ({ url, summary, tags: tags.slice(0, MAX_TAGS) }))
           return { query, count: hits.length, hits }

@@ -24,35 +24,35 @@ export const termsOf = (query: string): string[] => [
 ]
 
 /** True if a text contains a term as whole words. */
-function has(text: string, term: string): boolean {
-  const lower = text.toLowerCase()
-  for (let at = lower.indexOf(term); at !== -1; at = lower.indexOf(term, at + 1))
-    if (!isWord(lower[at - 1]) && !isWord(lower[at + term.length])) return true
+function containsTerm(text: string, term: string): boolean {
+  const lowerText = text.toLowerCase()
+  for (let at = lowerText.indexOf(term); at !== -1; at = lowerText.indexOf(term, at + 1))
+    if (!isWordCharacter(lowerText[at - 1]) && !isWordCharacter(lowerText[at + term.length])) return true
   return false
 }
 
-const isWord = (character: string | undefined): boolean => character !== undefined && /[\p{L}\p{N}]/u.test(character)
+const isWordCharacter = (character: string | undefined): boolean =>
+  character !== undefined && /[\p{L}\p{N}]/u.test(character)
 
 interface Match {
   readonly entry: Entry
-  /** Number of terms that match, and how many of them match a tag. */
-  readonly distinct: number
-  readonly tagged: number
-  readonly score: number
+  /** Number of terms that match. */
+  readonly termCount: number
+  /** Number of terms that match a tag. */
+  readonly tagTermCount: number
   /** True if a tag equals one of the terms, or all of them in a row. */
-  readonly exact: boolean
+  readonly isExactTag: boolean
 }
 
-function matchOf(entry: Entry, terms: readonly string[]): Match {
+function matchEntry(entry: Entry, terms: readonly string[]): Match {
   const tags = entry.tags.map((tag) => tag.toLowerCase())
-  const inTags = terms.filter((term) => tags.some((tag) => has(tag, term)))
-  const elsewhere = terms.filter((term) => !inTags.includes(term) && (has(entry.summary, term) || has(entry.url, term)))
+  const isInTags = (term: string): boolean => tags.some((tag) => containsTerm(tag, term))
+  const isInTexts = (term: string): boolean => [entry.summary, entry.url].some((text) => containsTerm(text, term))
   return {
     entry,
-    distinct: inTags.length + elsewhere.length,
-    tagged: inTags.length,
-    score: 2 * inTags.length + elsewhere.length,
-    exact: tags.some((tag) => terms.includes(tag) || tag === terms.join(' ')),
+    termCount: terms.filter((term) => isInTags(term) || isInTexts(term)).length,
+    tagTermCount: terms.filter(isInTags).length,
+    isExactTag: tags.some((tag) => terms.includes(tag) || tag === terms.join(' ')),
   }
 }
 
@@ -60,20 +60,22 @@ function matchOf(entry: Entry, terms: readonly string[]): Match {
  * Matching entries, best first. One matching word of several is not enough unless it is a tag: "history" alone would
  * match most entries. A single word that is a tag of some entries is searched in tags only.
  */
-export function find(entries: readonly Entry[], terms: readonly string[]): readonly Entry[] {
-  const matches = entries.map((entry) => matchOf(entry, terms)).filter(({ distinct }) => distinct > 0)
-  const tagged = matches.filter((match) => match.tagged > 0)
-  const fitting =
+export function findEntries(entries: readonly Entry[], terms: readonly string[]): readonly Entry[] {
+  const matches = entries.map((entry) => matchEntry(entry, terms)).filter(({ termCount }) => termCount > 0)
+  const tagMatches = matches.filter(({ tagTermCount }) => tagTermCount > 0)
+  const relevantMatches =
     terms.length > 1
-      ? matches.filter(({ distinct, exact }) => distinct > 1 || exact)
-      : tagged.length > 0
-        ? tagged
+      ? matches.filter(({ termCount, isExactTag }) => termCount > 1 || isExactTag)
+      : tagMatches.length > 0
+        ? tagMatches
         : matches
-  return fitting.sort((a, b) => b.distinct - a.distinct || b.score - a.score).map(({ entry }) => entry)
+  return relevantMatches
+    .sort((a, b) => b.termCount - a.termCount || b.tagTermCount - a.tagTermCount)
+    .map(({ entry }) => entry)
 }
 
 /** The valid entries of an index file; undefined if it is not an index. */
-export function entriesIn(value: unknown): readonly Entry[] | undefined {
+export function parseEntries(value: unknown): readonly Entry[] | undefined {
   const list = Array.isArray(value) ? value : (value as { entries?: unknown } | null | undefined)?.entries
   return Array.isArray(list) ? list.filter(isEntry) : undefined
 }
@@ -96,5 +98,5 @@ export interface Redirect {
 }
 
 /** True if a question is about operating the board's software, which its own manual answers. */
-export const isOwnFeature = (query: string, { names, terms }: Redirect): boolean =>
-  [names, terms].every((words) => words.some((word) => has(query, word.toLowerCase())))
+export const isForManual = (query: string, { names, terms }: Redirect): boolean =>
+  [names, terms].every((words) => words.some((word) => containsTerm(query, word.toLowerCase())))
