@@ -16,11 +16,13 @@ export interface Block {
 /** Key in the store shared by all modules of the profile; adapters check it before they act on a message. */
 export const BLOCKS = 'moderation.blocks'
 
-export const blocksIn = (value: unknown): readonly Block[] => (value ?? []) as readonly Block[]
+/** The blocks of a stored value that have not expired. */
+export const activeBlocks = (value: unknown, now: number): readonly Block[] =>
+  ((value ?? []) as readonly Block[]).filter(({ expires_at }) => expires_at > now)
 
 /** The blocks in force now. */
 export const blocksOf = async (kv: Kv, guild: string, now: number): Promise<readonly Block[]> =>
-  blocksIn(await kv.shared.get(BLOCKS)).filter(({ guild_id, expires_at }) => guild_id === guild && expires_at > now)
+  activeBlocks(await kv.shared.get(BLOCKS), now).filter(({ guild_id }) => guild_id === guild)
 
 /** The block of a user, by id or name. */
 export const blockOf = (

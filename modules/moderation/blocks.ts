@@ -1,24 +1,24 @@
 import type { Kv } from 'pegboard'
-import { BLOCKS, type Block, blockOf, blocksIn } from '../_blocks.ts'
+import { activeBlocks, BLOCKS, type Block, blockOf } from '../_blocks.ts'
 
 export const HOUR_MS = 60 * 60_000
-
-const isSame = (one: Block, other: Block): boolean => one.guild_id === other.guild_id && one.user_id === other.user_id
 
 /** Replaces a block of the same user; expired ones are removed. */
 export const saveBlock = (kv: Kv, block: Block, now: number): Promise<void> =>
   kv.shared.update(BLOCKS, (value) => {
-    const others = blocksIn(value).filter((one) => one.expires_at > now && !isSame(one, block))
+    const others = activeBlocks(value, now).filter(
+      ({ guild_id, user_id }) => guild_id !== block.guild_id || user_id !== block.user_id,
+    )
     return { value: [...others, block], result: undefined }
   })
 
-/** Returns the removed blocks. */
+/** Returns the removed block. */
 export const removeBlock = (kv: Kv, guild: string, user: string, now: number): Promise<Block | undefined> =>
   kv.shared.update(BLOCKS, (value) => {
-    const living = blocksIn(value).filter(({ expires_at }) => expires_at > now)
-    const here = living.filter(({ guild_id }) => guild_id === guild)
-    const found = blockOf(here, { id: user, name: user })
-    return { value: living.filter((one) => one !== found), result: found }
+    const blocks = activeBlocks(value, now)
+    const guildBlocks = blocks.filter(({ guild_id }) => guild_id === guild)
+    const removed = blockOf(guildBlocks, { id: user, name: user })
+    return { value: blocks.filter((block) => block !== removed), result: removed }
   })
 
 /** Rounded up. */

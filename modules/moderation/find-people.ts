@@ -8,35 +8,31 @@ export interface Person {
   readonly bridged: boolean
 }
 
-const MESSAGES = 500
+const MAX_MESSAGES = 500
 
-/** Everyone who can be meant: people configured by the operator, recent authors, and members of the channel. */
+/** Everyone whom a name can mean: people configured by the operator, recent authors, and members of the channel. */
 export async function listPeople(
   { origin, services }: { readonly origin: Origin; readonly services: Services },
   users: readonly Person[],
 ): Promise<readonly Person[]> {
   const { channelId, channelMembers = [], seenMembers = [] } = origin
-  const messages = (await services.messages?.recent(channelId, MESSAGES)) ?? []
+  const messages = (await services.messages?.recent(channelId, MAX_MESSAGES)) ?? []
   const entries = channelId === '' ? [] : ((await services.conversations?.get(channelId)) ?? [])
-  const person = (id: string, name: string, bot = false): Person => ({
-    id: id || sameName(name),
-    name: name || id,
-    bot,
-    bridged: false,
-  })
   const peopleById = new Map<string, Person>()
-  const named = new Set<string>()
-  const add = (one: Person): void => {
-    if (one.id === '' || peopleById.has(one.id)) return
-    peopleById.set(one.id, one)
-    named.add(sameName(one.name))
+  const foldedNames = new Set<string>()
+  const add = (person: Person): void => {
+    if (person.id === '' || peopleById.has(person.id)) return
+    peopleById.set(person.id, person)
+    foldedNames.add(sameName(person.name))
   }
+  const addAuthor = (id: string, name: string, bot = false): void =>
+    add({ id: id || sameName(name), name: name || id, bot, bridged: false })
   for (const user of users) add(user)
-  for (const { user_id, user_name } of messages) add(person(user_id, user_name))
+  for (const { user_id, user_name } of messages) addAuthor(user_id, user_name)
   for (const { user_id, user_name, role } of entries)
-    if (role === 'user' || role === 'assistant') add(person(user_id, user_name, role === 'assistant'))
-  // For these only the name is known, so they do not duplicate people known in more detail.
-  for (const name of [...channelMembers, ...seenMembers]) if (!named.has(sameName(name))) add(person('', name))
+    if (role === 'user' || role === 'assistant') addAuthor(user_id, user_name, role === 'assistant')
+  // Members have a name only. A person with the same name and an id is not added again.
+  for (const name of [...channelMembers, ...seenMembers]) if (!foldedNames.has(sameName(name))) addAuthor('', name)
   return [...peopleById.values()]
 }
 

@@ -1,6 +1,7 @@
-import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, type ToolView, z } from 'pegboard'
+import { type CallContext, defineModule, type ErrorCode, type Kv, type ToolDef, ToolError, z } from 'pegboard'
 import { blockOf, blocksOf } from '../_blocks.ts'
 import { notFound } from '../_errors.ts'
+import { hasKv as available } from '../_kv.ts'
 import { lazySchema } from '../_lazy-schema.ts'
 
 const User = lazySchema(() =>
@@ -17,24 +18,19 @@ const Config = z.strictObject({
 })
 
 type Settings = z.infer<typeof Config>
-type Context = CallContext<Settings>
 
-const FLAG = 'user_blocking_enabled'
-const needs = { flags: [FLAG] }
+const needs = { flags: ['user_blocking_enabled'] }
 const TYPES = ['mute', 'block'] as const
 const MAX_HOURS = 168
 
-const available = ({ services }: ToolView<Settings>): true | string => services.kv !== null || 'set services.kv to true'
-
-type Code = 'E_VALIDATION' | 'E_NOT_FOUND' | 'E_DENIED_BY_POLICY' | 'E_BACKEND_UNAVAILABLE'
 const blockError = (
   status: string,
-  what: string,
-  code: Code = 'E_VALIDATION',
+  message: string,
+  code: ErrorCode = 'E_VALIDATION',
   hint = 'Correct it, or say why it cannot be done.',
-) => new ToolError(`user_block_failed_${status}: ${what}`, { code, hint })
+) => new ToolError(`user_block_failed_${status}: ${message}`, { code, hint })
 
-function kvOf({ services }: Pick<Context, 'services'>): Kv {
+function kvOf({ services }: CallContext<Settings>): Kv {
   if (services.kv) return services.kv
   throw blockError(
     'internal_error',
@@ -44,13 +40,14 @@ function kvOf({ services }: Pick<Context, 'services'>): Kv {
   )
 }
 
-const iso = (at: number): string => new Date(at).toISOString()
-const needed = (what: string) => z.string().max(500).optional().describe(what)
+const toIsoTime = (ms: number): string => new Date(ms).toISOString()
+/** Required by the schema that models see; a missing one gets this module's own error. */
+const requiredText = (description: string) => z.string().max(500).optional().describe(description)
 
-const Wanted = lazySchema(() =>
+const BlockUser = lazySchema(() =>
   z
     .object({
-      blocked_user: needed('The user, by name or id.'),
+      blocked_user: requiredText('The user, by name or id.'),
       block_type: z
         .string()
         .optional()
@@ -61,12 +58,12 @@ const Wanted = lazySchema(() =>
         .optional()
         .meta({ type: 'integer', minimum: 1, maximum: MAX_HOURS })
         .describe('Hours, at most a week.'),
-      block_reason: needed('Reason, in a sentence.'),
+      block_reason: requiredText('Reason, in a sentence.'),
     })
     .meta({ required: ['blocked_user', 'block_type', 'block_duration_hours', 'block_reason'] }),
 )
 
-const block_user: ToolDef<Settings, typeof Wanted> = {
+const block_user: ToolDef<Settings, typeof BlockUser> = {
   title: 'Block a user',
   description:
     'Mute or block a user for some hours. mute: their messages start nothing, but stay visible. block: their messages are hidden from you, too. Only for this persona. Use it on harassment, or when a person with the authority asks; not for a mere disagreement, and not for people of other channels. Calling it again changes type and time.',
@@ -82,7 +79,7 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
     'stummschalten',
   ],
   tags: ['moderation', 'safety', 'chat'],
-  input: Wanted,
+  input: BlockUser,
   effect: 'write',
   intent: 'moderation',
   needs,
@@ -93,25 +90,30 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
     },
   ],
   available,
-  async run(given, ctx) {
+  async run(input, ctx) {
     const { HOUR_MS, saveBlock } = await import('./blocks.ts')
     const { matchPeople, listPeople } = await import('./find-people.ts')
-    const targetName = given.blocked_user?.trim() ?? ''
-    const type = TYPES.find((one) => one === given.block_type?.trim().toLowerCase())
-    const hours = given.block_duration_hours
-    const reason = given.block_reason?.replaceAll(/\s+/g, ' ').trim() ?? ''
+    const targetName = input.blocked_user?.trim() ?? ''
+    const block_type = TYPES.find((type) => type === input.block_type?.trim().toLowerCase())
+    const duration_hours = input.block_duration_hours
+    const reason = input.block_reason?.replaceAll(/\s+/g, ' ').trim() ?? ''
     if (targetName === '') throw blockError('invalid_target', 'blocked_user is missing.')
-    if (!type) throw blockError('invalid_type', `block_type is one of ${TYPES.join(', ')}.`)
-    if (hours === undefined || !Number.isInteger(hours) || hours < 1 || hours > MAX_HOURS)
+    if (!block_type) throw blockError('invalid_type', `block_type is one of ${TYPES.join(', ')}.`)
+    if (
+      duration_hours === undefined ||
+      !Number.isInteger(duration_hours) ||
+      duration_hours < 1 ||
+      duration_hours > MAX_HOURS
+    )
       throw blockError('invalid_duration', `block_duration_hours is a whole number from 1 to ${MAX_HOURS}.`)
     if (reason === '') throw blockError('invalid_reason', 'block_reason is missing.')
-    const found = matchPeople(await listPeople(ctx, ctx.config.users), targetName)
-    const [user] = found
+    const matches = matchPeople(await listPeople(ctx, ctx.config.users), targetName)
+    const [user] = matches
     if (!user) throw blockError('user_not_found', `No user "${targetName.slice(0, 80)}" is known here.`, 'E_NOT_FOUND')
-    if (found.length > 1)
+    if (matches.length > 1)
       throw blockError(
         'ambiguous_user',
-        `"${targetName.slice(0, 80)}" could be ${found
+        `"${targetName.slice(0, 80)}" could be ${matches
           .slice(0, 10)
           .map(({ id, name }) => `${name} (${id})`)
           .join(', ')}.`,
@@ -122,15 +124,11 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
     if (user.bridged) throw blockError('bridge_user', `${user.name} is a bridge.`, 'E_DENIED_BY_POLICY')
     const kv = kvOf(ctx)
     const now = Date.now()
-    const expires_at = now + hours * HOUR_MS
+    const expires_at = now + duration_hours * HOUR_MS
     try {
       const { id: user_id, name: user_name } = user
       const guild_id = ctx.origin.guildId
-      await saveBlock(
-        kv,
-        { guild_id, user_id, user_name, block_type: type, reason, duration_hours: hours, expires_at },
-        now,
-      )
+      await saveBlock(kv, { guild_id, user_id, user_name, block_type, reason, duration_hours, expires_at }, now)
     } catch (error) {
       ctx.log.error('a block could not be stored', { error: String(error) })
       throw blockError('db_error', 'The block could not be stored.', 'E_BACKEND_UNAVAILABLE', 'Try again later.')
@@ -139,23 +137,23 @@ const block_user: ToolDef<Settings, typeof Wanted> = {
       status: 'user_block_created_successfully',
       target_user: user.name,
       persona_id: ctx.profile.id,
-      block_type: type,
+      block_type,
       reason,
-      expires_at: iso(expires_at),
-      duration_hours: hours,
+      expires_at: toIsoTime(expires_at),
+      duration_hours,
     }
   },
 }
 
-const One = lazySchema(() => z.object({ user: z.string().min(1).max(200).describe('The user, by name or id.') }))
+const UserInput = lazySchema(() => z.object({ user: z.string().min(1).max(200).describe('The user, by name or id.') }))
 
-const unblock_user: ToolDef<Settings, typeof One> = {
+const unblock_user: ToolDef<Settings, typeof UserInput> = {
   title: 'Unblock a user',
   description:
     'Remove a mute or block of a user before it expires. Use it when the matter is settled, or when a person with the authority asks. Not needed after it expired.',
   aliases: ['unmute user', 'lift block', 'débloquer', 'desbloquear', 'Blockierung aufheben'],
   tags: ['moderation', 'safety', 'chat'],
-  input: One,
+  input: UserInput,
   effect: 'write',
   intent: 'moderation',
   needs,
@@ -164,13 +162,13 @@ const unblock_user: ToolDef<Settings, typeof One> = {
   available,
   async run({ user }, ctx) {
     const { removeBlock } = await import('./blocks.ts')
-    const lifted = await removeBlock(kvOf(ctx), ctx.origin.guildId, user.trim(), Date.now())
-    if (!lifted)
+    const block = await removeBlock(kvOf(ctx), ctx.origin.guildId, user.trim(), Date.now())
+    if (!block)
       throw notFound(
         `user_unblock_failed_not_found: "${user.slice(0, 80)}" is neither muted nor blocked.`,
         'list_blocks lists them.',
       )
-    return { status: 'user_unblocked_successfully', target_user: lifted.user_name, persona_id: ctx.profile.id }
+    return { status: 'user_unblocked_successfully', target_user: block.user_name, persona_id: ctx.profile.id }
   },
 }
 
@@ -196,20 +194,20 @@ const list_blocks: ToolDef<Settings> = {
         user_name: block.user_name,
         block_type: block.block_type,
         reason: block.reason,
-        expires_at: iso(block.expires_at),
+        expires_at: toIsoTime(block.expires_at),
         hours_left: hoursLeft(block, now),
       })),
     }
   },
 }
 
-const check_trigger: ToolDef<Settings, typeof One> = {
+const check_trigger: ToolDef<Settings, typeof UserInput> = {
   title: 'Check a user',
   description:
     'Check whether a message of a user may start this persona, or why not. For programs that watch a chat, before they pass on a message. To see who is blocked use list_blocks.',
   aliases: ['is user muted', 'trigger eligibility', 'peut-il parler', 'puede hablar'],
   tags: ['moderation', 'adapter'],
-  input: One,
+  input: UserInput,
   effect: 'read',
   needs,
   sideEffects: ['none'],
@@ -219,7 +217,7 @@ const check_trigger: ToolDef<Settings, typeof One> = {
     const block = blockOf(await blocksOf(kvOf(ctx), ctx.origin.guildId, Date.now()), { id: user.trim(), name: user })
     return block === undefined
       ? { user, eligible: true }
-      : { user: block.user_name, eligible: false, reason: block.block_type, expires_at: iso(block.expires_at) }
+      : { user: block.user_name, eligible: false, reason: block.block_type, expires_at: toIsoTime(block.expires_at) }
   },
 }
 
