@@ -1,8 +1,9 @@
-import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, type ToolView, z } from 'pegboard'
+import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, z } from 'pegboard'
 import { stringList } from '../_access.ts'
-import { isAdmin } from '../_admin.ts'
+import { canActForOthers } from '../_admin.ts'
 import { callIfThere } from '../_call-if-there.ts'
 import { denied, invalid, notFound } from '../_errors.ts'
+import { hasKv as available } from '../_kv.ts'
 import { nameOfCaller, sameName } from '../_names.ts'
 
 const SETTING = 'modules.relay.config'
@@ -24,42 +25,44 @@ type Settings = z.infer<typeof Config>
 type Context = CallContext<Settings>
 
 const MAX_CHARS = 1_000
+const MISSING_RECIPIENT = 'relay_message needs a "recipient": the name of whom it is for'
+const MISSING_TEXT = 'relay_message needs a "text": what to tell'
 /** Characters that reverse or hide text; the joiners of emoji stay. */
-const UNSEEN = /[\p{Cc}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
-const requiredText = (what: string, message: string) =>
+const INVISIBLE = /[\p{Cc}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu
+const requiredText = (description: string, message: string) =>
   z
     .string({ error: () => message })
     .max(MAX_CHARS)
-    .describe(what)
-const nick = z.string().max(100).optional().describe('Name; default yourself.')
-
-const available = ({ services }: ToolView<Settings>): true | string => services.kv !== null || 'set services.kv to true'
+    .describe(description)
+const optionalName = z.string().max(100).optional().describe('Name; default yourself.')
 
 const kvOf = ({ services }: Pick<Context, 'services'>): Kv => {
   if (services.kv) return services.kv
   throw new ToolError('Messages cannot be stored here.', { hint: 'The operator sets services.kv to true.' })
 }
 
-/** Messages for others are visible to their recipient and to admins; on stdio that is the caller. @throws ToolError */
-function actingFor(ctx: Context, requestedName: string | undefined): string {
-  const self = nameOfCaller(ctx)
-  const name = requestedName?.trim() || self
-  if (sameName(name) === sameName(self) || ctx.caller.principal === 'local' || isAdmin(ctx)) return name
+const canActFor = (ctx: Context, name: string): boolean =>
+  sameName(name) === sameName(nameOfCaller(ctx)) || canActForOthers(ctx)
+
+/** The person to act for; default the caller. @throws ToolError if the caller may not act for them */
+function requireActingFor(ctx: Context, requestedName: string | undefined): string {
+  const name = requestedName?.trim() || nameOfCaller(ctx)
+  if (canActFor(ctx, name)) return name
   throw denied(`Only ${name} can do that.`, 'Leave the name out.')
 }
 
 /** Muted users can neither start anything nor leave messages. Without the moderation module nobody is muted. */
-async function mayAsk(ctx: Context, sender: string): Promise<boolean> {
+async function isMuted(ctx: Context, sender: string): Promise<boolean> {
   const answer = await callIfThere(ctx, 'moderation.check_trigger', { user: sender })
-  return (answer as { eligible?: unknown } | undefined)?.eligible !== false
+  return (answer as { eligible?: unknown } | undefined)?.eligible === false
 }
 
-const Message = z.object({
-  recipient: requiredText('Name of the recipient.', 'relay_message needs a "recipient": the name of whom it is for'),
-  text: requiredText('The message, in the words of the sender.', 'relay_message needs a "text": what to tell'),
+const RelayMessage = z.object({
+  recipient: requiredText('Name of the recipient.', MISSING_RECIPIENT),
+  text: requiredText('The message, in the words of the sender.', MISSING_TEXT),
 })
 
-const relay_message: ToolDef<Settings, typeof Message> = {
+const relay_message: ToolDef<Settings, typeof RelayMessage> = {
   title: 'Leave a message',
   description:
     'Leave a message for another person, who gets it when they next appear. Call it when a user asks you to tell, ask or remind another. Not for the sender, nor for a person who is talking with you now. Do not claim to have told it: it is told later.',
@@ -72,42 +75,45 @@ const relay_message: ToolDef<Settings, typeof Message> = {
     'Nachricht hinterlassen',
   ],
   tags: ['message', 'chat', 'later'],
-  input: Message,
+  input: RelayMessage,
   effect: 'write',
   sideEffects: ['stores a message until it is delivered'],
   examples: [{ input: { recipient: 'Bob', text: 'the meeting is at five' } }],
   available,
-  async run(given, ctx) {
+  async run(input, ctx) {
     const { config, services, log } = ctx
-    const { findRecipient, similarNames, listRecipients } = await import('./roster.ts')
+    const { findRecipient, similarNames, listRecipients } = await import('./recipients.ts')
     const { hasOptedOut, enqueue } = await import('./queue.ts')
-    const requestedName = given.recipient.trim()
-    const text = given.text.replaceAll(/\s+/g, ' ').replaceAll(UNSEEN, '').trim()
-    if (requestedName === '')
-      throw invalid('relay_message needs a "recipient": the name of whom it is for', 'Ask for the recipient.')
-    if (text === '') throw invalid('relay_message needs a "text": what to tell', 'Ask for the message.')
+    const requestedName = input.recipient.trim()
+    const text = input.text.replaceAll(/\s+/g, ' ').replaceAll(INVISIBLE, '').trim()
+    if (requestedName === '') throw invalid(MISSING_RECIPIENT, 'Ask for the recipient.')
+    if (text === '') throw invalid(MISSING_TEXT, 'Ask for the message.')
     const sender = nameOfCaller(ctx)
     if (sameName(requestedName) === sameName(sender))
       throw invalid('A message to oneself is not relayed.', 'Ask for the recipient.')
     const kv = kvOf(ctx)
-    if (!(await mayAsk(ctx, sender)))
-      throw denied('You cannot leave messages now.', 'Do not try again for this person.')
-    const all = await listRecipients(ctx, config.users)
-    const match = findRecipient(all, requestedName)
+    if (await isMuted(ctx, sender)) throw denied('You cannot leave messages now.', 'Do not try again for this person.')
+    const recipients = await listRecipients(ctx, config.users)
+    const match = findRecipient(recipients, requestedName)
     if (!match) {
-      const others = similarNames(all, requestedName)
+      const suggestions = similarNames(recipients, requestedName)
       throw notFound(
-        `Nobody called "${requestedName.slice(0, 80)}" is known here.${others.length > 0 ? ` Did you mean: ${others.join(', ')}?` : ''}`,
+        `Nobody called "${requestedName.slice(0, 80)}" is known here.${suggestions.length > 0 ? ` Did you mean: ${suggestions.join(', ')}?` : ''}`,
         'Ask for the recipient.',
       )
     }
     const recipient = match.name
     if (await hasOptedOut(kv, recipient))
       throw denied(`${recipient} does not want messages.`, 'Say so; do not try again.')
-    const words = config.rewrite
+    const textForRecipient = config.rewrite
       ? await (await import('./rewrite.ts')).rewriteMessage(services.llm, text, sender, recipient, log)
       : text
-    const queued = await enqueue(kv, { from: sender, to: recipient, text: words }, config.max_pending, Date.now())
+    const queued = await enqueue(
+      kv,
+      { from: sender, to: recipient, text: textForRecipient },
+      config.max_pending,
+      Date.now(),
+    )
     return {
       ok: true,
       recipient,
@@ -118,7 +124,7 @@ const relay_message: ToolDef<Settings, typeof Message> = {
   },
 }
 
-const Pending = z.object({ user: nick })
+const Pending = z.object({ user: optionalName })
 
 const relay_pending: ToolDef<Settings, typeof Pending> = {
   title: 'Waiting messages',
@@ -133,14 +139,14 @@ const relay_pending: ToolDef<Settings, typeof Pending> = {
   available,
   async run({ user }, ctx) {
     const { waitingFor } = await import('./queue.ts')
-    const self = nameOfCaller(ctx)
-    const whom = user?.trim() || self
-    const all = await waitingFor(kvOf(ctx), whom, Date.now())
-    const isOwn = sameName(whom) === sameName(self) || ctx.caller.principal === 'local' || isAdmin(ctx)
-    const messages = all
-      .filter(({ from }) => isOwn || sameName(from) === sameName(self))
+    const callerName = nameOfCaller(ctx)
+    const recipient = user?.trim() || callerName
+    const waiting = await waitingFor(kvOf(ctx), recipient, Date.now())
+    const canReadAll = canActFor(ctx, recipient)
+    const messages = waiting
+      .filter(({ from }) => canReadAll || sameName(from) === sameName(callerName))
       .map(({ id, from, to, text, at }) => ({ id, from, to, text, left_at: new Date(at).toISOString() }))
-    return { user: whom, pending: messages.length, messages }
+    return { user: recipient, pending: messages.length, messages }
   },
 }
 
@@ -161,31 +167,31 @@ const relay_deliver: ToolDef<Settings, typeof Deliver> = {
   examples: [{ input: { nick: 'Bob', event: 'join' } }],
   available,
   async run({ nick: requestedNick, event }, ctx) {
-    const { dequeue, deliveryText } = await import('./queue.ts')
-    const name = actingFor(ctx, requestedNick)
-    const now = Date.now()
-    const lines = (await dequeue(kvOf(ctx), name, now)).map((message) => deliveryText(message, now))
-    return { nick: name, event, delivered: lines.length, lines }
+    const { takeDeliveries } = await import('./queue.ts')
+    const nick = requireActingFor(ctx, requestedNick)
+    const lines = await takeDeliveries(kvOf(ctx), nick, Date.now())
+    return { nick, event, delivered: lines.length, lines }
   },
 }
 
-const Opt = z.object({ nick })
+const Nick = z.object({ nick: optionalName })
 
-const opt = (
-  out: boolean,
-): Pick<ToolDef<Settings, typeof Opt>, 'input' | 'effect' | 'idempotent' | 'available' | 'run'> => ({
-  input: Opt,
+/** The common part of the two tools that set whether a person gets messages. */
+const settingOptedOut = (
+  optedOut: boolean,
+): Pick<ToolDef<Settings, typeof Nick>, 'input' | 'effect' | 'idempotent' | 'available' | 'run'> => ({
+  input: Nick,
   effect: 'write',
   idempotent: true,
   available,
   async run({ nick: requestedNick }, ctx) {
     const { setOptedOut } = await import('./queue.ts')
-    const name = actingFor(ctx, requestedNick)
-    return { nick: name, opted_out: out, changed: await setOptedOut(kvOf(ctx), name, out) }
+    const nick = requireActingFor(ctx, requestedNick)
+    return { nick, opted_out: optedOut, changed: await setOptedOut(kvOf(ctx), nick, optedOut) }
   },
 })
 
-const relay_opt_out: ToolDef<Settings, typeof Opt> = {
+const relay_opt_out: ToolDef<Settings, typeof Nick> = {
   title: 'Refuse messages',
   description:
     'Refuse messages from others from now on, and drop waiting ones unread. Call it when a user says that they want no relayed messages. Not for blocking one person.',
@@ -193,17 +199,17 @@ const relay_opt_out: ToolDef<Settings, typeof Opt> = {
   tags: ['message', 'privacy'],
   sideEffects: ['messages for that person are refused and dropped'],
   examples: [{ input: {} }],
-  ...opt(true),
+  ...settingOptedOut(true),
 }
 
-const relay_opt_in: ToolDef<Settings, typeof Opt> = {
+const relay_opt_in: ToolDef<Settings, typeof Nick> = {
   title: 'Accept messages again',
   description: 'Accept messages again after relay_opt_out. Not needed for those who never opted out.',
   aliases: ['messages again', 'allow relaying', 'recevoir des messages', 'recibir mensajes'],
   tags: ['message', 'privacy'],
   sideEffects: ['messages for that person are accepted again'],
   examples: [{ input: {} }],
-  ...opt(false),
+  ...settingOptedOut(false),
 }
 
 export default defineModule({
@@ -217,7 +223,7 @@ export default defineModule({
     if (!config.enabled || !incoming || !kv) return
     const stop = incoming.hear((message) => {
       // Not awaited, so that senders do not wait for it.
-      import('./incoming.ts')
+      import('./deliver-waiting.ts')
         .then(({ deliverWaiting }) => deliverWaiting(message, services, log))
         .catch((error: unknown) => log.error('a message was not checked for delivery', { error }))
       return undefined
@@ -227,9 +233,8 @@ export default defineModule({
   async notices(view) {
     const { config, services } = view
     if (!config.notices || services.kv === null) return []
-    const { dequeue, deliveryText } = await import('./queue.ts')
-    const now = Date.now()
-    return (await dequeue(services.kv, nameOfCaller(view), now)).map((message) => deliveryText(message, now))
+    const { takeDeliveries } = await import('./queue.ts')
+    return await takeDeliveries(services.kv, nameOfCaller(view), Date.now())
   },
   tools: { relay_message, relay_pending, relay_deliver, relay_opt_out, relay_opt_in },
 })

@@ -19,16 +19,16 @@ export async function rewriteMessage(
   try {
     const user = JSON.stringify({ sender: from, recipient: to, text })
     const answer = (await llm.complete({ system: SYSTEM, user, temperature: 0, maxTokens: 400 })).text.trim()
-    return isBelievable(answer, text) ? answer : text
+    return isFaithful(answer, text) ? answer : text
   } catch (error) {
     log.warn('a message was delivered unchanged: no model rewrote it', { error: String(error) })
     return text
   }
 }
 
-function isBelievable(answer: string, text: string): boolean {
+function isFaithful(answer: string, text: string): boolean {
   if (answer === '' || /[\r\n]/.test(answer)) return false
   if (answer.length > text.length * 1.5 + 20 || answer.length < text.length / 3) return false
-  const facts = (given: string): string => [...new Set(given.match(FACTS) ?? [])].sort().join(' ')
-  return facts(answer) === facts(text)
+  const factsIn = (words: string): string => [...new Set(words.match(FACTS) ?? [])].sort().join(' ')
+  return factsIn(answer) === factsIn(text)
 }

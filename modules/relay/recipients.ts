@@ -9,15 +9,15 @@ export interface Recipient {
   readonly source: Source
 }
 
-const MESSAGES = 500
-const MAX_NEAR = 3
+const MAX_MESSAGES = 500
+const MAX_SUGGESTIONS = 3
 
 /** Everyone who can receive a message, nearest source first. */
 export async function listRecipients(
   { origin, services }: { readonly origin: Origin; readonly services: Services },
   users: readonly string[],
 ): Promise<readonly Recipient[]> {
-  const recent = (await services.messages?.recent(origin.channelId, MESSAGES)) ?? []
+  const recent = (await services.messages?.recent(origin.channelId, MAX_MESSAGES)) ?? []
   const sources: readonly (readonly [Source, readonly string[]])[] = [
     ['channel', origin.channelMembers ?? []],
     ['seen', origin.seenMembers ?? []],
@@ -33,14 +33,14 @@ export async function listRecipients(
   return [...recipientsByName.values()]
 }
 
-export const findRecipient = (all: readonly Recipient[], requestedName: string): Recipient | undefined =>
-  all.find(({ name }) => sameName(name) === sameName(requestedName))
+export const findRecipient = (recipients: readonly Recipient[], requestedName: string): Recipient | undefined =>
+  recipients.find(({ name }) => sameName(name) === sameName(requestedName))
 
 /** Names that contain the text, or are contained in it. */
-export function similarNames(all: readonly Recipient[], requestedName: string): readonly string[] {
+export function similarNames(recipients: readonly Recipient[], requestedName: string): readonly string[] {
   const text = sameName(requestedName)
-  return all
+  return recipients
     .map(({ name }) => name)
     .filter((name) => sameName(name).includes(text) || text.includes(sameName(name)))
-    .slice(0, MAX_NEAR)
+    .slice(0, MAX_SUGGESTIONS)
 }
