@@ -55,7 +55,7 @@ export function productRankers(product, lanes, { withAtlas = true } = {}) {
     await last?.search.close()
     const { atlas, ...files } = product.includedEncoderFiles()
     const semantic = createSemanticLane({
-      source: product.includedEncoder(withAtlas ? { ...files, atlas } : files),
+      source: product.createIncludedEncoder(withAtlas ? { ...files, atlas } : files),
       queryTimeoutMs: 60_000,
       log,
       store,
