@@ -302,7 +302,10 @@ function findDisabledByBareName(
   return undefined
 }
 
-/** Similar ids, otherwise tools with a similar name, and tools of the named module that share a word with it. */
+/**
+ * Similar ids, otherwise tools with a similar name. For a name with an unknown owner, tools of others that have the same
+ * action and only read. Also tools of the named module that share a word with the name.
+ */
 function suggest(
   name: string,
   tools: readonly ViewTool[],
@@ -326,6 +329,12 @@ function suggest(
     return found && isNear(dotted, found.tool)
   })
   if (near.length === 0 && isBare) near.push(...idsOf(findSimilar(wordsOf(name), tools, 'all')).slice(0, 3))
+  // `fs.read`: only tools that read, because the model wanted another owner.
+  if (near.length === 0 && !isBare && !owner) {
+    const action = dotted.slice(module.length + 1).toLowerCase()
+    const named = tools.filter(({ tool }) => tool.effect === 'read' && actionOf(tool).toLowerCase() === action)
+    near.push(...idsOf(named).slice(0, 3))
+  }
   const ownerWords = wordsOf(owner?.id ?? '')
   const requested = wordsOf(dotted.slice(module.length + 1)).filter((word) => !ownerWords.includes(word))
   const similar = idsOf(findSimilar(requested, owned, 'any')).slice(0, 5)

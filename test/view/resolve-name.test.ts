@@ -141,6 +141,19 @@ describe('a name written by a model', () => {
     expect(tools.resolve('search_nothing')).toMatchObject({ suggestions: [] })
   })
 
+  it('of an unknown owner gets the tools of others that have its action and only read', () => {
+    const tools = viewOf({
+      filesystem: [makeTool('filesystem.read'), makeTool('filesystem.rm', { effect: 'destructive' })],
+      mcp_notes: [makeTool('mcp_notes.read'), makeTool('mcp_notes.add', { effect: 'write' })],
+    })
+    expect(tools.resolve('fs.read')).toMatchObject({
+      kind: 'unknown',
+      suggestions: ['filesystem.read', 'mcp_notes.read'],
+    })
+    expect(tools.resolve('fs__Read')).toMatchObject({ suggestions: ['filesystem.read', 'mcp_notes.read'] })
+    for (const name of ['fs.rm', 'fs.add', 'mail.find']) expect(tools.resolve(name)).toMatchObject({ suggestions: [] })
+  })
+
   it("with an existing category gets that category's nearest tools first", () => {
     for (const name of ['github__list_isues', 'mcp_github.list_issue', 'github.lst_issues'])
       expect(view.resolve(name)).toMatchObject({ kind: 'unknown', suggestions: ['mcp_github.list_issues'] })
