@@ -51,7 +51,7 @@ export const find: ToolDef<Settings, typeof Find> = {
   examples: [{ input: { pattern: '*.md' } }, { input: { pattern: 'src/**/*.{ts,js}', type: 'file' } }],
   async run(
     { pattern, path: requestedPath, type, ignored, exclude: patterns, max_results },
-    { config, signal: caller },
+    { config, signal: caller, warn },
   ) {
     const paths = pathsFor(config)
     const matches = globOf(pattern)
@@ -79,6 +79,8 @@ export const find: ToolDef<Settings, typeof Find> = {
         found.push(entry.path)
       }
     })
+    if (found.length === 0 && /^[\p{L}\p{N}_-]+$/u.test(pattern))
+      warn(`"${pattern}" matches only this exact name. For names that contain it, use "*${pattern}*".`)
     return { count: found.length, truncated: truncated || isLate, paths: found }
   },
 }

@@ -155,6 +155,19 @@ describe('ls and find', () => {
     expect(await call('find', { pattern: '*', max_results: 2 })).toMatchObject({ count: 2, truncated: true })
     await expect(call('find', { pattern: '{a,b}'.repeat(9) })).rejects.toMatchObject({ code: 'E_VALIDATION' })
   })
+
+  it('find suggests a glob if a plain word matches no whole name', async () => {
+    const warningsFor = async (pattern: string): Promise<readonly string[]> => {
+      const warnings: string[] = []
+      await found.run('filesystem.find', { pattern }, { warn: (text) => void warnings.push(text) })
+      return warnings
+    }
+    expect(await warningsFor('test')).toEqual([
+      '"test" matches only this exact name. For names that contain it, use "*test*".',
+    ])
+    expect(await warningsFor('deep')).toEqual([])
+    expect(await warningsFor('*.nothing')).toEqual([])
+  })
 })
 
 describe('grep', () => {
