@@ -392,7 +392,7 @@ function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): Too
       return new ToolError(`${what}: ${message}.`, { code: errorCode, hint: next, cause: error, ...where })
   if (NO_LOGIN.has(errno) || sqlState === undefined) return unavailable(error)
   return new ToolError(message, {
-    hint: 'Correct the statement; describe shows the columns of a table.',
+    hint: 'Correct the statement. list_tables shows the tables, and describe the columns of one.',
     cause: error,
     ...where,
   })

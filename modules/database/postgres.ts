@@ -339,7 +339,7 @@ function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): Too
   if (!/^[0-9A-Z]{5}$/.test(code) || /^(?:08|28|3D|53|57P)/.test(code)) return unavailable(error)
   const sentences = [message, detail, position === undefined ? undefined : `At character ${position}.`]
   return new ToolError(sentences.filter(Boolean).join('. '), {
-    hint: hint ?? 'Correct the statement; describe shows the columns of a table.',
+    hint: hint ?? 'Correct the statement. list_tables shows the tables, and describe the columns of one.',
     cause: error,
     ...where,
   })

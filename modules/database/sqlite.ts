@@ -411,7 +411,7 @@ function errorOf(
     if (pattern.test(code) || pattern.test(message.slice(0, 40)))
       return new ToolError(`${what}.`, { code: errorCode, hint, cause, ...where })
   return new ToolError(message, {
-    hint: 'Correct the statement; describe shows the columns of a table.',
+    hint: 'Correct the statement. list_tables shows the tables, and describe the columns of one.',
     cause,
     ...where,
   })

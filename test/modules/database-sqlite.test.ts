@@ -164,3 +164,19 @@ it.runIf(canLimit)(
   },
   60_000,
 )
+
+it('names the tools that show tables and columns if a statement names others', async () => {
+  const { run } = await open()
+  for (const [sql, message] of [
+    ['SELECT a FROM orders', 'no such table: orders'],
+    ['SELECT total FROM t', 'no such column: total'],
+  ] as const)
+    expect(await run(sql)).toMatchObject([
+      {
+        error: {
+          message,
+          hint: 'Correct the statement. list_tables shows the tables, and describe the columns of one.',
+        },
+      },
+    ])
+})
