@@ -56,7 +56,7 @@ const modelErrors = {
   E_LOOP_DETECTED: {
     class: 'argument',
     meaning: 'A call would call itself, calls are nested too deeply, or a server forwards to this same Pegboard.',
-    next: 'Call the tool directly. If the message names a server, the operator removes it.',
+    next: 'Call the tool directly.',
   },
   E_CANNOT_ASK: {
     class: 'argument',

@@ -32,8 +32,7 @@ export function backgroundTools(host: MetaHost, isMeta: (name: string) => boolea
       hints: RUNS,
       async run(input, request) {
         const { name, params } = readCall(input, 'background_run')
-        if (isMeta(name))
-          throw new PegboardError('E_LOOP_DETECTED', `background_run cannot run ${name}; call it directly.`)
+        if (isMeta(name)) throw new PegboardError('E_LOOP_DETECTED', `background_run cannot run ${name}.`)
         const found = host.view(request.caller).resolve(name)
         const tool = found.kind === 'found' ? found.tool.tool : { id: name, idempotent: false }
         try {

@@ -43,7 +43,7 @@ export const executeTool = (
     if (isMeta(metaName) && !isUnlisted)
       throw new PegboardError(
         'E_LOOP_DETECTED',
-        `${metaName === 'execute_tool' ? 'execute_tool cannot execute itself' : `execute_tool cannot run ${metaName}; call it directly`}.`,
+        `${metaName === 'execute_tool' ? 'execute_tool cannot execute itself' : `execute_tool cannot run ${metaName}`}.`,
       )
     let found = host.view(request.caller).resolve(name)
     if (found.kind === 'unknown' && !isUnlisted) {

@@ -65,8 +65,7 @@ export const runCode = (
     const calls = beginCalls({ ...request, outerSignal: ended.signal, finders: ['search_tools'] }, async (call) => {
       const scriptTool = Object.hasOwn(scriptTools, call.name) ? scriptTools[call.name] : undefined
       if (scriptTool) return await scriptTool(call)
-      if (isMeta(call.name))
-        throw new PegboardError('E_LOOP_DETECTED', `A script cannot call ${call.name}; call it directly.`)
+      if (isMeta(call.name)) throw new PegboardError('E_LOOP_DETECTED', `A script cannot call ${call.name}.`)
       return await host.call(call)
     })
     try {

@@ -43,8 +43,7 @@ export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolea
       actions,
       { ...request, finders: FINDERS },
       async (call) => {
-        if (isMeta(call.name))
-          throw new PegboardError('E_LOOP_DETECTED', `run_parallel cannot run ${call.name}; call it directly.`)
+        if (isMeta(call.name)) throw new PegboardError('E_LOOP_DETECTED', `run_parallel cannot run ${call.name}.`)
         const result = await host.call(call)
         // What does not fit even alone is kept now, so that it does not stay in memory until the last call ends.
         const { outcome, files } = outcomeOf(result)

@@ -201,6 +201,16 @@ describe('execute_tool', () => {
     expect(app.surface.metaNames).toContain('execute_tool')
   })
 
+  it('refuses to run a meta-tool, and says once what to do', async () => {
+    const { result } = await discovery()
+    const refused = await result('execute_tool', { name: 'search_tools', params: { query: 'files' } })
+    expect(refused.structuredContent.error).toMatchObject({
+      code: 'E_LOOP_DETECTED',
+      message: 'execute_tool cannot run search_tools.',
+      hint: 'Call the tool directly.',
+    })
+  })
+
   it('suggests similar names, and resolves unambiguous ones [DIG-18]', async () => {
     const { app, call, result } = await discovery()
     const wrong = await result('execute_tool', { name: 'filesystem.raed', params: { path: 'file.txt' } })
