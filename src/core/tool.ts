@@ -56,7 +56,7 @@ export interface ToolIdentity {
   readonly id: string
   /** `weather__forecast`: the wire name, for clients. */
   readonly name: string
-  /** `weather`: the category, and the id of its owner in the catalog. */
+  /** `weather`: the category, and the id of its owner in the catalog. Only ids of servers begin with `mcp_`, and only those of APIs with `api_`. */
   readonly module: string
   /** `upstream`: a tool of an upstream server or of an API. */
   readonly origin: 'module' | 'upstream'

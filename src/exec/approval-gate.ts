@@ -16,6 +16,7 @@ import { type ApprovalRequest, createConfirmation } from './approval-question.ts
 /** A call that is checked and has not run. */
 export interface PendingCall {
   readonly tool: Tool
+  /** The arguments as the tool's schema parsed them: defaults are filled in. */
   readonly input: unknown
   readonly caller: Caller
   readonly policy: Policy

@@ -93,7 +93,10 @@ export function bytesOf(result: ToolResult): number | undefined {
   }
 }
 
-/** For the operator: the tool that a failed call meant, or why the caller cannot see it. */
+/**
+ * Why the caller cannot see the tool that it called; undefined if it can, or if there is no such tool. Records a visible
+ * tool in `run`.
+ */
 function reasonOfDenial(request: CallRequest, run: Run, viewOf: (request: CallRequest) => View): string | undefined {
   if (request.origin === 'setup') return undefined
   const { tool } = run

@@ -32,6 +32,8 @@ const SHOWN_CATEGORIES = 4
 const MAX_LINE_CHARACTERS = 500
 const MAX_LINES = 8
 const MAX_NAMES = 20
+const DEFAULT_RESULTS = 5
+const MAX_RESULTS = 20
 const NAME_LIKE = /^[\p{L}\p{N}]+(?:[._:/-]+[\p{L}\p{N}]+)+$/u
 /** Maximum number of names in a hint. */
 const SHOWN_NAMES = 10
@@ -43,7 +45,11 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
   description: (view) =>
     `Find tools by what they do, in any words; one need per line. ${describeCategories(view)} Then execute_tool.`,
   inputSchema: inputSchema(
-    { query: TEXT, max_results: { type: 'integer', default: 5, maximum: 20 }, detail: { enum: ['full'] } },
+    {
+      query: TEXT,
+      max_results: { type: 'integer', default: DEFAULT_RESULTS, maximum: MAX_RESULTS },
+      detail: { enum: ['full'] },
+    },
     'query',
   ),
   otherKeys: ['limit', 'format', 'max_tokens'],
@@ -53,7 +59,7 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
     const tokens = Math.min(readMaxTokens(input, 'search_tools'), host.view(request.caller).maxResultTokens())
     const query = readQuery(input)
     const limitKey = input.max_results === undefined ? 'limit' : 'max_results'
-    const limit = readInteger(input, limitKey, 'search_tools', 1, 20, 5)
+    const limit = readInteger(input, limitKey, 'search_tools', 1, MAX_RESULTS, DEFAULT_RESULTS)
     // A model that asks for a number of tools wants to choose itself.
     const brief = input[limitKey] === undefined
     await host.serversRead(request.caller)

@@ -2,7 +2,10 @@ import type { PolicySettings } from './policy.ts'
 import { type RateSetting, RULE_LISTS, type RuleSetting } from './policy-options.ts'
 import { listOf, lower } from './policy-rules.ts'
 
-/** Short owner names by the lower-case name in settings: a profile's `search` may be `search_guild` for others. */
+/**
+ * The ids, without `mcp_`, of servers that have another id than their key in the configuration says, by this key in lower
+ * case. For example, two profiles each have a server `search`, and the second one's id is `search_guild`.
+ */
 export type OwnerRenames = ReadonlyMap<string, string>
 
 /** Copies each setting that names an owner, so that it also applies to the owner's other name. */
