@@ -87,10 +87,10 @@ export function encodePairs(
   const key = encodeValue(name)
   const encode = (one: unknown): string => encodeValue(one, reserved)
   if (style === 'deepObject' && typeof value === 'object' && value !== null) return toDeepObject(key, value, encode)
+  const separator = style === 'spaceDelimited' ? '%20' : style === 'pipeDelimited' ? '%7C' : ','
   if (Array.isArray(value)) {
     if (value.length === 0) return []
     if (explode) return value.map((one): Pair => [key, encode(one)])
-    const separator = style === 'spaceDelimited' ? '%20' : style === 'pipeDelimited' ? '%7C' : ','
     return [[key, value.map(encode).join(separator)]]
   }
   if (!isRecord(value)) return [[key, encode(value)]]
@@ -100,7 +100,7 @@ export function encodePairs(
       key,
       Object.entries(value)
         .flatMap(([inner, one]) => [encode(inner), encode(one)])
-        .join(','),
+        .join(separator),
     ],
   ]
 }

@@ -49,6 +49,20 @@ const DOCUMENT = {
         responses: {},
       },
     },
+    '/points/{where}': {
+      get: {
+        operationId: 'findPoints',
+        parameters: [
+          { name: 'where', in: 'path', required: true, schema: { type: 'object' } },
+          query('ids', list, { style: 'pipeDelimited' }),
+          query('words', list, { style: 'spaceDelimited' }),
+          query('color', { type: 'object' }, { style: 'pipeDelimited' }),
+          query('size', { type: 'object' }, { style: 'spaceDelimited' }),
+          query('form', list, { style: 'form' }),
+        ],
+        responses: {},
+      },
+    },
     '/form': {
       post: {
         operationId: 'sendForm',
@@ -169,6 +183,21 @@ describe('a request', () => {
       await call('api_things.get_files_by_path', { path: 'src/a b.ts' })
       expect(last().url).toBe('/v1/files/src/a%20b.ts')
       await expect(call('api_things.get_files_by_path', { path: 'src/../../admin' })).rejects.toThrow('cannot be part')
+    }))
+
+  it('without `explode`, joins values in every style but form', () =>
+    withApis(api(), async ({ call }) => {
+      await call('api_things.findPoints', {
+        where: { x: 1, y: 2 },
+        ids: ['1', '2'],
+        words: ['a', 'b'],
+        color: { r: 100, g: 200 },
+        size: { w: 1, h: 2 },
+        form: ['1', '2'],
+      })
+      expect(last().url).toBe(
+        '/v1/points/x,1,y,2?ids=1%7C2&words=a%20b&color=r%7C100%7Cg%7C200&size=w%201%20h%202&form=1&form=2',
+      )
     }))
 
   it('supports the other path styles', () =>

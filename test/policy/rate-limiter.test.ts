@@ -22,6 +22,16 @@ describe('a rate limit', () => {
     expect([take(), take(), take()]).toEqual([undefined, undefined, 30_000])
   })
 
+  it('has a burst that is larger or smaller than the calls of a minute', () => {
+    const limiter = createRateLimiter(createManualClock())
+    const take = (perMinute: number, burst: number) => {
+      const rates = [createRateLimit({ tools: 'web.*', perMinute, burst, per: 'principal' }, 'policy.rateLimits[0]')]
+      return Array.from({ length: 4 }, () => limiter.take(rates, tool, ann)?.retryAfterMs)
+    }
+    expect(take(60, 2)).toEqual([undefined, undefined, 1_000, 1_000])
+    expect(take(2, 3)).toEqual([undefined, undefined, undefined, 30_000])
+  })
+
   it('counts each principal separately, or all of a profile together', () => {
     const limiter = createRateLimiter(createManualClock())
     const each = [createRateLimit({ tools: ['web.search'], perMinute: 1, per: 'principal' }, 'a')]
