@@ -1,4 +1,4 @@
-import { isPegboardError, type ToolError } from 'pegboard'
+import type { ToolError } from 'pegboard'
 import {
   type Contact,
   type ContactFile,
@@ -19,7 +19,8 @@ export interface ContactChange {
   readonly moved: readonly string[]
 }
 
-const EMPTY: Readonly<Record<Status, string>> = { active: '# Contacts', inactive: '# Inactive contacts' }
+/** The first lines of new files. */
+const TITLES: Readonly<Record<Status, string>> = { active: '# Contacts', inactive: '# Inactive contacts' }
 
 /** Access to `contacts/ACTIVE.md` and `contacts/INACTIVE.md`, which people and agents edit too. */
 export function createDirectory({ file_state_dir, max_active }: Settings) {
@@ -30,7 +31,7 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
 
   return {
     /** All contacts, active ones first, and what could not be parsed. */
-    async all(): Promise<{ readonly contacts: readonly Contact[]; readonly problems: readonly string[] }> {
+    async list(): Promise<{ readonly contacts: readonly Contact[]; readonly problems: readonly string[] }> {
       const [active, inactive] = [await read('active'), await read('inactive')]
       return {
         contacts: [...active.sections, ...inactive.sections].map(({ contact }) => contact),
@@ -38,12 +39,12 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
       }
     },
 
-    /** Sets fields of a contact and removes those that become empty; does nothing if the contact is gone. */
-    note: ({ contact_id, status }: Contact, fields: ContactFields): Promise<void> =>
+    /** Sets fields of a contact and removes those that become empty; does nothing if the contact was removed. */
+    setFields: ({ contact_id, status }: Contact, fields: ContactFields): Promise<void> =>
       files.alone(async () => {
         const file = await read(status)
         const section = file.sections.find(({ contact }) => contact.contact_id === contact_id)
-        if (section) await write(status, await withFields(file.lines, section, fields))
+        if (section) await write(status, await changeFields(file.lines, section, fields))
       }),
 
     /**
@@ -57,62 +58,67 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
       fields: ContactFields,
     ): Promise<ContactChange> =>
       files.alone(async () => {
-        const lists: Record<Status, ContactFile> = { active: await read('active'), inactive: await read('inactive') }
-        const dirty = new Set<Status>()
+        const byStatus: Record<Status, ContactFile> = { active: await read('active'), inactive: await read('inactive') }
+        const changed = new Set<Status>()
         const replace = async (at: Status, lines: readonly string[]): Promise<void> => {
-          lists[at] = await parseContacts(lines.join('\n'), at)
-          dirty.add(at)
+          byStatus[at] = await parseContacts(lines.join('\n'), at)
+          changed.add(at)
         }
         const find = (at: Status): Section | undefined =>
-          lists[at].sections.find(({ contact }) => contact.contact_id === contact_id)
+          byStatus[at].sections.find(({ contact }) => contact.contact_id === contact_id)
         // All at once, because each change reads the whole file again.
         const move = async (sections: readonly Section[], from: Status, to: Status): Promise<void> => {
-          const { lines } = lists[from]
-          const taken = sections.flatMap(({ lineRange }) => ['', ...trimEmptyLines(lines.slice(...lineRange))])
-          const gone = new Set(sections.flatMap(({ lineRange: [first, end] }) => range(first, end)))
+          const { lines } = byStatus[from]
+          const movedLines = sections.flatMap(({ lineRange }) => ['', ...trimEmptyLines(lines.slice(...lineRange))])
+          const movedIndexes = new Set(sections.flatMap(({ lineRange }) => range(...lineRange)))
           await replace(
             from,
-            lines.filter((_line, at) => !gone.has(at)),
+            lines.filter((_line, index) => !movedIndexes.has(index)),
           )
-          await replace(to, appendSection(lists[to].lines, EMPTY[to], taken.slice(1)))
+          await replace(to, appendSection(byStatus[to].lines, TITLES[to], movedLines.slice(1)))
         }
 
-        const before = find('active') ? 'active' : find('inactive') ? 'inactive' : undefined
-        const at = status ?? before ?? 'active'
-        if (before === undefined) {
+        const oldStatus = find('active') ? 'active' : find('inactive') ? 'inactive' : undefined
+        const newStatus = status ?? oldStatus ?? 'active'
+        if (oldStatus === undefined) {
           const heading = `## ${name ?? contact_id}`
-          const block = await withFields(['', ''], { lines: [1, 1] }, { contact_id, ...fields })
+          const block = await changeFields(['', ''], { lines: [1, 1] }, { contact_id, ...fields })
           await replace(
-            at,
-            appendSection(lists[at].lines, EMPTY[at], [heading, '```yaml', ...trimEmptyLines(block), '```']),
+            newStatus,
+            appendSection(byStatus[newStatus].lines, TITLES[newStatus], [
+              heading,
+              '```yaml',
+              ...trimEmptyLines(block),
+              '```',
+            ]),
           )
         } else {
-          if (before !== at) await move([find(before) as Section], before, at)
-          const section = find(at) as Section
-          const lines = await withFields(lists[at].lines, section, fields)
-          await replace(at, name === undefined ? lines : lines.toSpliced(section.lineRange[0], 1, `## ${name}`))
+          if (oldStatus !== newStatus) await move([find(oldStatus) as Section], oldStatus, newStatus)
+          const section = find(newStatus) as Section
+          const lines = await changeFields(byStatus[newStatus].lines, section, fields)
+          await replace(newStatus, name === undefined ? lines : lines.toSpliced(section.lineRange[0], 1, `## ${name}`))
         }
-        const surplus = lists.active.sections.length - max_active
-        const oldest = lists.active.sections
+        const surplus = byStatus.active.sections.length - max_active
+        const oldest = byStatus.active.sections
           .filter(({ contact }) => contact.contact_id !== contact_id)
-          .toSorted((a, b) => lastOf(a) - lastOf(b))
+          .toSorted((a, b) => lastInteractionOf(a) - lastInteractionOf(b))
           .slice(0, Math.max(0, surplus))
         const moved = oldest.map(({ contact }) => contact.contact_id)
         if (oldest.length > 0) await move(oldest, 'active', 'inactive')
         // While it moves, a contact is briefly in both files, never in none.
-        for (const list of at === 'active' ? (['inactive', 'active'] as const) : (['active', 'inactive'] as const))
-          if (dirty.has(list)) await write(list, lists[list].lines)
-        return { created: before === undefined, moved }
+        for (const at of newStatus === 'active' ? (['inactive', 'active'] as const) : (['active', 'inactive'] as const))
+          if (changed.has(at)) await write(at, byStatus[at].lines)
+        return { created: oldStatus === undefined, moved }
       }),
   }
 }
 
 export type Directory = ReturnType<typeof createDirectory>
 
-const lastOf = ({ contact }: Section): number => Date.parse(contact.last_interaction_at) || 0
+const lastInteractionOf = ({ contact }: Section): number => Date.parse(contact.last_interaction_at) || 0
 
 /** Changes the block of one section and nothing else in the file; comments stay. */
-async function withFields(
+async function changeFields(
   lines: readonly string[],
   { lines: [from, to] }: Pick<Section, 'lines'>,
   fields: ContactFields,
@@ -129,23 +135,18 @@ async function withFields(
 
 const range = (from: number, to: number): readonly number[] => Array.from({ length: to - from }, (_, at) => from + at)
 
-function appendSection(lines: readonly string[], heading: string, section: readonly string[]): readonly string[] {
+function appendSection(lines: readonly string[], title: string, section: readonly string[]): readonly string[] {
   const before = trimEmptyLines(lines)
-  return [...(before.length === 0 ? [heading] : before), '', ...section]
+  return [...(before.length === 0 ? [title] : before), '', ...section]
 }
 
 /** Removes leading and trailing empty lines. */
 function trimEmptyLines(lines: readonly string[]): readonly string[] {
-  const isFull = (line: string): boolean => line.trim() !== ''
-  const first = lines.findIndex(isFull)
-  return first < 0 ? [] : lines.slice(first, lines.findLastIndex(isFull) + 1)
+  const isNotEmpty = (line: string): boolean => line.trim() !== ''
+  const first = lines.findIndex(isNotEmpty)
+  return first < 0 ? [] : lines.slice(first, lines.findLastIndex(isNotEmpty) + 1)
 }
 
 /** @throws ToolError E_NOT_FOUND */
 export const contactNotFound = (contact_id: string): ToolError =>
   notFound(`contact not found: ${contact_id.slice(0, 80)}`, 'contacts_list shows the contact_id of each contact.')
-
-/** True if sending was refused by policy, rather than failed on the way. */
-export const isRefusal = (error: unknown): boolean =>
-  isPegboardError(error) &&
-  ['E_SSRF_BLOCKED', 'E_REDIRECT_BLOCKED', 'E_DENIED_BY_POLICY', 'E_VALIDATION', 'E_TOO_LARGE'].includes(error.code)

@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { invalid, tooLarge } from '../_errors.ts'
+import { isRecord, type Json } from '../_is-record.ts'
 
 /** The message format for agents; people get its text only. */
 export interface Envelope {
@@ -32,13 +33,13 @@ export function envelopeOf(input: MessageInput, now: Date): Envelope {
   const [type = ''] = input.content_type.split(';')
   if (type.trim().toLowerCase() !== 'application/json')
     throw invalid('content_type must be application/json envelope', 'Leave content_type out.')
-  const session = textOrNone(input.session_id)
+  const session = trimmed(input.session_id)
   if (session !== undefined && !UUID_V7.test(session))
     throw invalid('session_id must be uuid_v7', 'Leave it out, or use the session_id of the conversation.')
   const text = input.message_text ?? ''
   if (text.trim() !== '') {
     checkLength(text)
-    const reply_to = textOrNone(input.reply_to)
+    const reply_to = trimmed(input.reply_to)
     return {
       message_id: `msg_${randomUUID()}`,
       text,
@@ -47,38 +48,39 @@ export function envelopeOf(input: MessageInput, now: Date): Envelope {
       ...(reply_to === undefined ? {} : { reply_to }),
     }
   }
-  const whole = textOrNone(input.message_base64)
-  if (whole === undefined)
+  const base64 = trimmed(input.message_base64)
+  if (base64 === undefined)
     throw invalid('message_text or message_base64 is required', 'Put the message into message_text.')
-  return parseEnvelope(whole, session, textOrNone(input.reply_to))
+  return parseEnvelope(base64, session, trimmed(input.reply_to))
 }
 
-const textOrNone = (value: string | undefined): string | undefined => (value?.trim() ? value.trim() : undefined)
+/** Undefined if nothing is left. */
+const trimmed = (value: unknown): string | undefined =>
+  typeof value === 'string' ? value.trim() || undefined : undefined
 
 function parseEnvelope(base64: string, session: string | undefined, reply: string | undefined): Envelope {
   const hint = 'Put the message into message_text as plain text.'
-  const fields = jsonOf(decodeBase64(base64, hint), hint)
-  const text = (name: string): string => {
+  const fields = parseObject(decodeBase64(base64, hint), hint)
+  const requireText = (name: string): string => {
     const value = fields[name]
     if (typeof value === 'string' && value.trim() !== '') return value
     throw invalid(`message envelope missing ${name}`, hint)
   }
-  const message_id = text('message_id')
-  const messageText = text('text')
-  checkLength(messageText)
-  const sent_at = text('sent_at')
+  const message_id = requireText('message_id')
+  const text = requireText('text')
+  checkLength(text)
+  const sent_at = requireText('sent_at')
   if (!RFC3339.test(sent_at) || Number.isNaN(Date.parse(sent_at)))
     throw invalid('message envelope sent_at must be RFC3339', hint)
-  const session_id = typeof fields['session_id'] === 'string' ? textOrNone(fields['session_id']) : undefined
-  if (session_id === undefined && session === undefined) throw invalid('message envelope missing session_id', hint)
-  if (session_id !== undefined && !UUID_V7.test(session_id))
-    throw invalid('message envelope session_id must be uuid_v7', hint)
-  const reply_to = typeof fields['reply_to'] === 'string' ? textOrNone(fields['reply_to']) : reply
+  const session_id = trimmed(fields['session_id']) ?? session
+  if (session_id === undefined) throw invalid('message envelope missing session_id', hint)
+  if (!UUID_V7.test(session_id)) throw invalid('message envelope session_id must be uuid_v7', hint)
+  const reply_to = typeof fields['reply_to'] === 'string' ? trimmed(fields['reply_to']) : reply
   return {
     message_id,
-    text: messageText,
+    text,
     sent_at,
-    session_id: session_id ?? (session as string),
+    session_id,
     ...(reply_to === undefined ? {} : { reply_to }),
   }
 }
@@ -94,10 +96,10 @@ function decodeBase64(base64: string, hint: string): string {
   }
 }
 
-function jsonOf(text: string, hint: string): Readonly<Record<string, unknown>> {
+function parseObject(text: string, hint: string): Json {
   try {
     const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+    if (isRecord(value)) return value
   } catch {}
   throw invalid('message_base64 must be envelope json', hint)
 }

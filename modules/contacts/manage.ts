@@ -11,7 +11,6 @@ const available = ({ config }: { readonly config: Settings }): true | string =>
   config.manage || `set ${SETTING}.manage to true`
 
 const contact_id = z.string().trim().min(1).max(200).describe('The contact_id of an entry in contacts/ACTIVE.md.')
-const Status = z.enum(['active', 'inactive'])
 
 const List = lazySchema(() =>
   z.object({
@@ -20,37 +19,40 @@ const List = lazySchema(() =>
 )
 const Get = lazySchema(() => z.object({ contact_id }))
 
-const line = (max: number, what: string) =>
+const oneLine = (maxLength: number, description: string) =>
   z
     .string()
-    .max(max)
+    .max(maxLength)
     .transform((text) => text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim())
     .optional()
-    .describe(what)
-const chat = z
+    .describe(description)
+const chatId = z
   .string()
   .refine((id) => id === '' || telegramNumber(id) !== undefined, 'must be a number of 64 bits, not 0')
 
 const Upsert = lazySchema(() =>
   z.object({
     contact_id,
-    name: line(100, 'Name of the contact.'),
-    status: Status.optional().describe('active: in use; inactive: kept.'),
-    nickname: line(100, 'A shorter name.'),
+    name: oneLine(100, 'Name of the contact.'),
+    status: z.enum(['active', 'inactive']).optional().describe('active: in use; inactive: kept.'),
+    nickname: oneLine(100, 'A shorter name.'),
     kind: z.enum(['human', 'agent']).optional().describe('human (a person) or agent (a program).'),
-    channel: line(50, 'Their main platform, such as telegram.'),
-    tg_username: line(64, 'Their Telegram user name.'),
-    tg_private_chat_id: chat.optional().describe('Their private Telegram chat: a number, as text; empty for none.'),
-    tg_group_chat_ids: z.array(chat).max(100).optional().describe('Telegram groups they belong to: numbers, as text.'),
-    maep_node_id: line(200, 'Peer id of an agent.'),
-    maep_dial_address: line(500, 'Address of an agent, preferably https.'),
-    persona_brief: line(1_000, 'Who they are, in a sentence or two.'),
+    channel: oneLine(50, 'Their main platform, such as telegram.'),
+    tg_username: oneLine(64, 'Their Telegram user name.'),
+    tg_private_chat_id: chatId.optional().describe('Their private Telegram chat: a number, as text; empty for none.'),
+    tg_group_chat_ids: z
+      .array(chatId)
+      .max(100)
+      .optional()
+      .describe('Telegram groups they belong to: numbers, as text.'),
+    maep_node_id: oneLine(200, 'Peer id of an agent.'),
+    maep_dial_address: oneLine(500, 'Address of an agent, preferably https.'),
+    persona_brief: oneLine(1_000, 'Who they are, in a sentence or two.'),
     topic_preferences: z.array(z.string().max(100)).max(50).optional().describe('What they like to talk about.'),
   }),
 )
 
-/** Without empty fields. */
-const shown = ({ name, status, ...fields }: Contact) => ({
+const withoutEmptyFields = ({ name, status, ...fields }: Contact) => ({
   name,
   status,
   ...Object.fromEntries(Object.entries(fields).filter(([, value]) => value.length > 0)),
@@ -69,18 +71,20 @@ const contacts_list: ToolDef<Settings, typeof List> = {
   sideEffects: ['none'],
   examples: [{ input: {} }, { input: { status: 'all' } }],
   async run({ status }, { config }) {
-    const { contacts, problems } = await createDirectory(config).all()
-    const matching = contacts.filter((one) => status === 'all' || one.status === status)
-    const short = matching.map(({ name, contact_id, nickname, kind, status, cooldown_until, last_interaction_at }) => ({
-      name,
-      contact_id,
-      ...(nickname === '' ? {} : { nickname }),
-      kind,
-      status,
-      ...(cooldown_until === '' ? {} : { cooldown_until }),
-      ...(last_interaction_at === '' ? {} : { last_interaction_at }),
-    }))
-    return { count: short.length, contacts: short, ...(problems.length === 0 ? {} : { problems }) }
+    const { contacts, problems } = await createDirectory(config).list()
+    const matching = contacts.filter((contact) => status === 'all' || contact.status === status)
+    const entries = matching.map(
+      ({ name, contact_id, nickname, kind, status, cooldown_until, last_interaction_at }) => ({
+        name,
+        contact_id,
+        ...(nickname === '' ? {} : { nickname }),
+        kind,
+        status,
+        ...(cooldown_until === '' ? {} : { cooldown_until }),
+        ...(last_interaction_at === '' ? {} : { last_interaction_at }),
+      }),
+    )
+    return { count: entries.length, contacts: entries, ...(problems.length === 0 ? {} : { problems }) }
   },
 }
 
@@ -94,9 +98,9 @@ const contacts_get: ToolDef<Settings, typeof Get> = {
   sideEffects: ['none'],
   examples: [{ input: { contact_id: 'tg:1001' } }],
   async run({ contact_id }, { config }) {
-    const found = findContact(contact_id, (await createDirectory(config).all()).contacts)
-    if (!found) throw contactNotFound(contact_id)
-    return shown(found)
+    const contact = findContact(contact_id, (await createDirectory(config).list()).contacts)
+    if (!contact) throw contactNotFound(contact_id)
+    return withoutEmptyFields(contact)
   },
 }
 
@@ -111,18 +115,22 @@ const contacts_upsert: ToolDef<Settings, typeof Upsert> = {
   idempotent: true,
   sideEffects: ['writes contacts/ACTIVE.md and contacts/INACTIVE.md'],
   examples: [{ input: { contact_id: 'tg:1001', name: 'Ann Lee', tg_private_chat_id: '1001' } }],
-  async run({ contact_id, name, status, ...rest }, { config }) {
+  async run({ contact_id, name, status, ...givenFields }, { config }) {
     if (/[\s\p{Cc}]/u.test(contact_id))
       throw invalid('A contact_id cannot contain spaces.', 'Use an id such as tg:1001.')
-    if ([contact_id, name].some((one) => one?.includes('<!--')))
+    if ([contact_id, name].some((text) => text?.includes('<!--')))
       throw invalid('A name or contact_id cannot contain "<!--".', 'Leave it out.')
     const fields = Object.fromEntries(
-      Object.entries(rest).filter((one): one is [string, string | string[]] => one[1] !== undefined),
+      Object.entries(givenFields).filter((entry): entry is [string, string | string[]] => entry[1] !== undefined),
     ) satisfies ContactFields
     const directory = createDirectory(config)
     const { created, moved } = await directory.put(contact_id, name || undefined, status, fields)
-    const found = findContact(contact_id, (await directory.all()).contacts)
-    return { created, ...(moved.length === 0 ? {} : { moved_to_inactive: moved }), contact: found && shown(found) }
+    const contact = findContact(contact_id, (await directory.list()).contacts)
+    return {
+      created,
+      ...(moved.length === 0 ? {} : { moved_to_inactive: moved }),
+      contact: contact && withoutEmptyFields(contact),
+    }
   },
 }
 

@@ -28,16 +28,16 @@ export function findContact(requestedId: string, contacts: readonly Contact[]): 
       )
     )
   if (exact && exact.tg_private_chat_id !== '') return exact
-  const named = contacts.filter(({ tg_username, contact_id }) =>
+  const namesakes = contacts.filter(({ tg_username, contact_id }) =>
     [tg_username.toLowerCase(), contact_id.toLowerCase().replace(/^tg:@/, '')].includes(user),
   )
-  const reached = named.filter(({ tg_private_chat_id }) => tg_private_chat_id !== '')
-  return onlyMatch(requestedId, reached) ?? exact ?? named[0]
+  const withChat = namesakes.filter(({ tg_private_chat_id }) => tg_private_chat_id !== '')
+  return onlyMatch(requestedId, withChat) ?? exact ?? namesakes[0]
 }
 
-function onlyMatch(requestedId: string, found: readonly Contact[]): Contact | undefined {
-  if (found.length < 2) return found[0]
-  const ids = found.map(({ contact_id }) => contact_id).join(' or ')
+function onlyMatch(requestedId: string, matches: readonly Contact[]): Contact | undefined {
+  if (matches.length < 2) return matches[0]
+  const ids = matches.map(({ contact_id }) => contact_id).join(' or ')
   throw invalid(`${requestedId} matches several contacts: ${ids}`, 'Use one of these as contact_id.')
 }
 
@@ -68,8 +68,8 @@ export function routeTo(
     throw invalid(`chat_id ${chat_id} does not belong to ${contact_id}`, 'Leave it out: Pegboard finds the chat.')
   }
 
-  const direct = tg_private_chat_id || lowestId(tg_group_chat_ids) || telegramChat(contact_id)
-  if (direct) return telegram(direct)
+  const chat = tg_private_chat_id || lowestId(tg_group_chat_ids) || telegramChat(contact_id)
+  if (chat) return telegram(chat)
   const [platform = '', channel = ''] = /^(slack|discord):(.+)$/.exec(contact_id)?.slice(1) ?? []
   if (adapters.has(platform)) return { by: 'adapter', adapter: platform, channel, peer_id: contact_id }
   const node = maep_node_id || (/^maep:(.+)$/.exec(contact_id)?.[1] ?? '')
