@@ -1,4 +1,5 @@
-import { type Fields, fieldsOf, listOf, numberOf, textOf } from './json.ts'
+import { asRecord, type Json } from '../_is-record.ts'
+import { listOf, numberOf, textOf } from './json.ts'
 import type { Order } from './kinds.ts'
 import { contains } from './match.ts'
 
@@ -9,7 +10,7 @@ export interface Service {
 }
 
 export interface DirectoryBoard {
-  readonly fields: Fields
+  readonly fields: Json
   readonly name: string
   readonly sysops: readonly string[]
   readonly software: string
@@ -18,7 +19,7 @@ export interface DirectoryBoard {
 }
 
 /** The valid entries of a directory file in Synchronet's format. */
-export const boardsIn = (value: unknown): readonly DirectoryBoard[] =>
+export const parseBoards = (value: unknown): readonly DirectoryBoard[] =>
   listOf(value)
     .filter(({ name }) => textOf(name) !== '')
     .map((fields) => ({
@@ -39,46 +40,49 @@ export const boardsIn = (value: unknown): readonly DirectoryBoard[] =>
       })),
     }))
 
-/** Minimum number of characters for matching an address. */
-const MIN_ADDRESS = 4
+/** Shorter addresses match only as a whole. */
+const MIN_PART_LENGTH = 4
 
 /** Finds a board by name, then by sysop, then by address. */
-export function lookup(boards: readonly DirectoryBoard[], query: string): DirectoryBoard | undefined {
+export function findBoard(boards: readonly DirectoryBoard[], query: string): DirectoryBoard | undefined {
   const lowerQuery = query.trim().toLowerCase()
   if (lowerQuery === '') return undefined
-  const bare = lowerQuery.replace(/^(?:bbs|telnet|ftp|ssh)\./, '')
-  const isAt = (address: string): boolean =>
-    [lowerQuery, bare].some(
+  const domain = lowerQuery.replace(/^(?:bbs|telnet|ftp|ssh)\./, '')
+  const matchesAddress = (address: string): boolean =>
+    [lowerQuery, domain].some(
       (host) =>
         address === host ||
-        (host.length >= MIN_ADDRESS && address.includes(host)) ||
-        (address.length >= MIN_ADDRESS && host.includes(address)),
+        (host.length >= MIN_PART_LENGTH && address.includes(host)) ||
+        (address.length >= MIN_PART_LENGTH && host.includes(address)),
     )
   return (
     boards.find(({ name }) => name.toLowerCase() === lowerQuery) ??
     boards.find(({ name }) => contains(name, lowerQuery)) ??
     boards.find(({ sysops }) => sysops.some((sysop) => sysop.toLowerCase() === lowerQuery)) ??
     boards.find(({ sysops }) => sysops.some((sysop) => contains(sysop, lowerQuery))) ??
-    boards.find(({ services }) => services.some(({ address }) => address !== '' && isAt(address.toLowerCase())))
+    boards.find(({ services }) =>
+      services.some(({ address }) => address !== '' && matchesAddress(address.toLowerCase())),
+    )
   )
 }
 
-const entryOf = ({ fields }: DirectoryBoard): Fields => fieldsOf(fields['entry'])
-const verifiedOf = (board: DirectoryBoard): Fields => fieldsOf(entryOf(board)['autoverify'])
-const onOf = (value: unknown): string => textOf(fieldsOf(value)['on'])
+const entryOf = ({ fields }: DirectoryBoard): Json => asRecord(fields['entry'])
+const verificationOf = (board: DirectoryBoard): Json => asRecord(entryOf(board)['autoverify'])
+/** The date of an event such as `{ "on": "2026-01-31", … }`. */
+const dateOf = (value: unknown): string => textOf(asRecord(value)['on'])
 
 /** Share of successful nightly checks, if there were any. */
 function reliabilityOf(board: DirectoryBoard) {
-  const { attempts, successes } = verifiedOf(board)
-  const [all, good] = [numberOf(attempts), numberOf(successes)]
-  return all > 0 ? { attempts: all, successes: good, ratio: Number((good / all).toFixed(3)) } : null
+  const verification = verificationOf(board)
+  const [attempts, successes] = [numberOf(verification['attempts']), numberOf(verification['successes'])]
+  return attempts > 0 ? { attempts, successes, ratio: Number((successes / attempts).toFixed(3)) } : null
 }
 
 /** All facts about a board. */
-export function recordOf(board: DirectoryBoard) {
+export function detailsOf(board: DirectoryBoard) {
   const { fields, name, sysops, software, services, networks } = board
-  const verified = verifiedOf(board)
-  const failure = fieldsOf(verified['last_failure'])
+  const verification = verificationOf(board)
+  const failure = asRecord(verification['last_failure'])
   const { terminal, total, description } = fields
   return {
     name,
@@ -93,13 +97,13 @@ export function recordOf(board: DirectoryBoard) {
     networks: networks.map((network) =>
       network.address === '' ? network.name : `${network.name} (${network.address})`,
     ),
-    verify_status: 'success' in verified ? (verified['success'] === true ? 'up' : 'down') : 'unknown',
-    verify_last_success: onOf(verified['last_success']),
-    verify_last_failure: onOf(failure),
+    verify_status: 'success' in verification ? (verification['success'] === true ? 'up' : 'down') : 'unknown',
+    verify_last_success: dateOf(verification['last_success']),
+    verify_last_failure: dateOf(failure),
     verify_last_failure_reason: textOf(failure['result']),
     verify_reliability: reliabilityOf(board),
     cached_stats: total ?? null,
-    cached_stats_asof: onOf(entryOf(board)['verified']),
+    cached_stats_asof: dateOf(entryOf(board)['verified']),
   }
 }
 
@@ -110,34 +114,34 @@ export interface Filters {
   readonly os?: string | undefined
 }
 
-const fits = (part: string | undefined, texts: readonly string[]): boolean =>
+const matchesFilter = (part: string | undefined, texts: readonly string[]): boolean =>
   !part?.trim() || texts.some((text) => contains(text, part))
 
-const usersOf = ({ fields }: DirectoryBoard): number => numberOf(fieldsOf(fields['total'])['users'])
-const beganOf = (board: DirectoryBoard): string =>
-  textOf(board.fields['first_online']) || onOf(entryOf(board)['created'])
+const userCountOf = ({ fields }: DirectoryBoard): number => numberOf(asRecord(fields['total'])['users'])
+const startDateOf = (board: DirectoryBoard): string =>
+  textOf(board.fields['first_online']) || dateOf(entryOf(board)['created'])
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
 
-const orders: Readonly<Record<Order, (a: DirectoryBoard, b: DirectoryBoard) => number>> = {
-  recent: (a, b) => compare(beganOf(b), beganOf(a)),
-  oldest: (a, b) => compare(beganOf(a) || '9999', beganOf(b) || '9999'),
-  active: (a, b) => compare(onOf(verifiedOf(b)['last_success']), onOf(verifiedOf(a)['last_success'])),
+const COMPARE: Readonly<Record<Order, (a: DirectoryBoard, b: DirectoryBoard) => number>> = {
+  recent: (a, b) => compare(startDateOf(b), startDateOf(a)),
+  oldest: (a, b) => compare(startDateOf(a) || '9999', startDateOf(b) || '9999'),
+  active: (a, b) => compare(dateOf(verificationOf(b)['last_success']), dateOf(verificationOf(a)['last_success'])),
   reliable: (a, b) => {
     const [one, other] = [reliabilityOf(a), reliabilityOf(b)]
     return (other?.ratio ?? -1) - (one?.ratio ?? -1) || (other?.attempts ?? 0) - (one?.attempts ?? 0)
   },
-  popular: (a, b) => usersOf(b) - usersOf(a),
+  popular: (a, b) => userCountOf(b) - userCountOf(a),
   name: (a, b) => compare(a.name.toLowerCase(), b.name.toLowerCase()),
 }
 
-const LOGINS = new Set(['telnet', 'ssh', 'rlogin'])
+const LOGIN_PROTOCOLS = new Set(['telnet', 'ssh', 'rlogin'])
 
-/** The first service where callers log in. */
-export const loginOf = ({ services }: DirectoryBoard): Service | undefined =>
-  services.find(({ protocol, address }) => LOGINS.has(protocol) && address !== '')
+/** The first service where users log in. */
+export const loginServiceOf = ({ services }: DirectoryBoard): Service | undefined =>
+  services.find(({ protocol, address }) => LOGIN_PROTOCOLS.has(protocol) && address !== '')
 
-const compactOf = (board: DirectoryBoard) => {
-  const login = loginOf(board)
+const summaryOf = (board: DirectoryBoard) => {
+  const login = loginServiceOf(board)
   return {
     name: board.name,
     sysop: board.sysops.join(', '),
@@ -149,26 +153,26 @@ const compactOf = (board: DirectoryBoard) => {
 }
 
 /** Matching boards, sorted; `total` counts them before the limit. */
-export function list(boards: readonly DirectoryBoard[], kind: Order, limit: number, filters: Filters) {
+export function listBoards(boards: readonly DirectoryBoard[], kind: Order, limit: number, filters: Filters) {
   const { software, network, sysop, os } = filters
-  const fitting = boards.filter(
+  const matches = boards.filter(
     (board) =>
-      fits(software, [board.software]) &&
-      fits(
+      matchesFilter(software, [board.software]) &&
+      matchesFilter(
         network,
         board.networks.map(({ name }) => name),
       ) &&
-      fits(sysop, board.sysops) &&
-      fits(os, [textOf(board.fields['os']), board.software]),
+      matchesFilter(sysop, board.sysops) &&
+      matchesFilter(os, [textOf(board.fields['os']), board.software]),
   )
-  const given = Object.fromEntries(Object.entries(filters).filter(([, value]) => value?.trim()))
+  const usedFilters = Object.fromEntries(Object.entries(filters).filter(([, value]) => value?.trim()))
   return {
     kind,
     limit,
-    total: fitting.length,
-    filters: given,
-    bbses: fitting.toSorted(orders[kind]).slice(0, limit).map(compactOf),
-    ...(fitting.length === 0
+    total: matches.length,
+    filters: usedFilters,
+    bbses: matches.toSorted(COMPARE[kind]).slice(0, limit).map(summaryOf),
+    ...(matches.length === 0
       ? { note: 'No board in this directory matches. Say so; do not invent one or name one from memory.' }
       : {}),
   }

@@ -1,13 +1,12 @@
 import { type Connect, isPegboardError } from 'pegboard'
-import type { DirectoryBoard } from './board-directory.ts'
-import { loginOf } from './board-directory.ts'
+import { type DirectoryBoard, loginServiceOf } from './board-directory.ts'
 import { listOf, numberOf, textOf } from './json.ts'
 
 const MAX_BYTES = 64 * 1024
 const MAX_CALLERS = 100
 const MAX_VERSION_LINES = 5
-/** For all questions together. */
-const TOTAL_MS = 10_000
+/** For all queries together. */
+const TOTAL_TIMEOUT_MS = 10_000
 
 export interface FingerSettings {
   readonly port: number
@@ -17,28 +16,34 @@ export interface FingerSettings {
 /** Host to query: the finger service, otherwise the login service. */
 export const fingerHost = (board: DirectoryBoard): string | undefined =>
   board.services.find(({ protocol, address }) => protocol === 'finger' && address !== '')?.address ??
-  loginOf(board)?.address
+  loginServiceOf(board)?.address
 
 /** One query of the finger protocol (RFC 1288): sends a line, returns the response. @throws what `connect` throws */
-async function queryHost(connect: Connect, host: string, question: string, how: FingerSettings, signal: AbortSignal) {
-  const ending = AbortSignal.any([signal, AbortSignal.timeout(how.timeout_ms)])
-  const socket = await connect(host, how.port, { signal: ending, timeoutMs: how.timeout_ms })
-  const parts: Buffer[] = []
-  let bytes = 0
-  const abort = (): void => void socket.destroy(ending.reason)
-  ending.addEventListener('abort', abort, { once: true })
+async function queryHost(
+  connect: Connect,
+  host: string,
+  query: string,
+  { port, timeout_ms }: FingerSettings,
+  callSignal: AbortSignal,
+): Promise<string> {
+  const signal = AbortSignal.any([callSignal, AbortSignal.timeout(timeout_ms)])
+  const socket = await connect(host, port, { signal, timeoutMs: timeout_ms })
+  const chunks: Buffer[] = []
+  let size = 0
+  const abort = (): void => void socket.destroy(signal.reason)
+  signal.addEventListener('abort', abort, { once: true })
   try {
-    socket.write(`${question}\r\n`)
-    for await (const part of socket as AsyncIterable<Buffer>) {
-      parts.push(part)
-      bytes += part.length
-      if (bytes >= MAX_BYTES) break
+    socket.write(`${query}\r\n`)
+    for await (const chunk of socket as AsyncIterable<Buffer>) {
+      chunks.push(chunk)
+      size += chunk.length
+      if (size >= MAX_BYTES) break
     }
   } finally {
-    ending.removeEventListener('abort', abort)
+    signal.removeEventListener('abort', abort)
     socket.destroy()
   }
-  return stripControls(Buffer.concat(parts).subarray(0, MAX_BYTES))
+  return stripControls(Buffer.concat(chunks).subarray(0, MAX_BYTES))
 }
 
 /** Removes colour codes and cursor commands; keeps line breaks. */
@@ -53,18 +58,17 @@ function stripControls(bytes: Buffer): string {
 }
 
 /** The board's current status, or a text that says why it does not answer. */
-export async function probe(
+export async function queryStatus(
   connect: Connect,
   host: string,
-  how: FingerSettings,
+  settings: FingerSettings,
   signal: AbortSignal,
   onProgress: (done: number, total: number, message: string) => void,
 ): Promise<Readonly<Record<string, unknown>>> {
-  const whole = AbortSignal.any([signal, AbortSignal.timeout(TOTAL_MS)])
-  // After a first unanswered question no more are sent.
-  const answers = async (question: string): Promise<string | undefined> => {
+  const totalSignal = AbortSignal.any([signal, AbortSignal.timeout(TOTAL_TIMEOUT_MS)])
+  const query = async (line: string): Promise<string | undefined> => {
     try {
-      return (await queryHost(connect, host, question, how, whole)) || undefined
+      return (await queryHost(connect, host, line, settings, totalSignal)) || undefined
     } catch (error) {
       signal.throwIfAborted()
       if (isPegboardError(error) && error.code === 'E_SSRF_BLOCKED') throw error
@@ -73,15 +77,16 @@ export async function probe(
   }
   try {
     onProgress(0, 3, `asking ${host} for its version`)
-    const version = await answers('?ver')
+    const version = await query('?ver')
+    // A host that does not answer the first query gets no other.
     if (version === undefined)
       return {
         online_query_result: `finger to ${host} failed: the board may be offline, behind a firewall, or without a finger service`,
       }
     onProgress(1, 3, 'asking how long it runs')
-    const uptime = uptimeOf(await answers('?uptime'))
+    const uptime = parseUptime(await query('?uptime'))
     onProgress(2, 3, 'asking who is on')
-    const callers = callersOf(await answers('?active-users.json'))
+    const callers = parseCallers(await query('?active-users.json'))
     return {
       synchronet_version: version.split('\n').slice(0, MAX_VERSION_LINES).join('\n').slice(0, 1_000),
       ...uptime,
@@ -94,18 +99,18 @@ export async function probe(
 }
 
 /** Parses `Duration: <seconds>`: start in seconds since the epoch, as text, and the board's time. */
-function uptimeOf(text = '') {
-  const [first = '', , began = ''] = text.split('\n')
-  const seconds = Number(/Duration:\s*(\d{1,12})/i.exec(first)?.[1] ?? 0)
+function parseUptime(text = '') {
+  const [duration = '', , startTime = ''] = text.split('\n')
+  const seconds = Number(/Duration:\s*(\d{1,12})/i.exec(duration)?.[1] ?? 0)
   if (seconds === 0) return {}
   return {
     bbs_uptime_seconds: seconds,
-    bbs_uptime_human: duration(seconds),
-    bbs_started_at: began.trim().slice(0, 100),
+    bbs_uptime_human: formatDuration(seconds),
+    bbs_started_at: startTime.trim().slice(0, 100),
   }
 }
 
-function duration(seconds: number): string {
+function formatDuration(seconds: number): string {
   const parts = [
     [Math.floor(seconds / 86_400), 'd'],
     [Math.floor((seconds % 86_400) / 3_600), 'h'],
@@ -114,7 +119,7 @@ function duration(seconds: number): string {
   return parts.flatMap(([count, unit]) => (count > 0 ? [`${count}${unit}`] : [])).join(' ') || '0m'
 }
 
-function callersOf(text = '') {
+function parseCallers(text = '') {
   try {
     const users: unknown = JSON.parse(text)
     if (!Array.isArray(users)) return undefined

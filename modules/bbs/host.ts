@@ -1,5 +1,6 @@
 import { denied, invalid, notFound } from '../_errors.ts'
-import { type Fields, fieldsOf, listOf, numberOf, textOf } from './json.ts'
+import { asRecord, isRecord, type Json } from '../_is-record.ts'
+import { listOf, numberOf, textOf } from './json.ts'
 import type { Kind } from './kinds.ts'
 import { findByName, findByNamePart, type NameAndCode } from './match.ts'
 
@@ -31,36 +32,36 @@ export interface ListRequest {
 interface Item extends NameAndCode {
   readonly code: string
   readonly description: string
-  readonly fields: Fields
-  readonly open: boolean
+  readonly fields: Json
+  readonly isOpen: boolean
 }
 
-const itemOf = (fields: Fields, user: BoardUser): Item => ({
+const createItem = (fields: Json, user: BoardUser): Item => ({
   name: textOf(fields['name']),
   code: textOf(fields['code']),
   description: textOf(fields['description']),
   fields,
-  open: mayEnter(fields['access'], user),
+  isOpen: canEnter(fields['access'], user),
 })
 
-const ACCESS = new Set(['min_level', 'flags', 'public'])
+const ACCESS_KEYS = new Set(['min_level', 'flags', 'public'])
 
 /**
  * Open to all unless restricted; `public: false` alone excludes guests. An access rule that cannot be parsed excludes
  * everyone.
  */
-function mayEnter(access: unknown, { level, flags }: BoardUser): boolean {
+function canEnter(access: unknown, { level, flags }: BoardUser): boolean {
   if (access === undefined || access === null) return true
-  if (typeof access !== 'object' || Array.isArray(access) || !Object.keys(access).every((key) => ACCESS.has(key)))
-    return false
-  const { min_level, flags: needed = [], public: isPublic } = access as Fields
+  if (!isRecord(access) || !Object.keys(access).every((key) => ACCESS_KEYS.has(key))) return false
+  const { min_level, flags: requiredFlags = [], public: isPublic } = access
   if (isPublic === true) return true
   if (isPublic !== undefined && isPublic !== false) return false
-  const least = min_level === undefined ? (isPublic === false ? 1 : 0) : levelOf(min_level)
-  return level >= least && Array.isArray(needed) && needed.every((flag) => flags.includes(flag))
+  const minLevel = min_level === undefined ? (isPublic === false ? 1 : 0) : parseLevel(min_level)
+  return level >= minLevel && Array.isArray(requiredFlags) && requiredFlags.every((flag) => flags.includes(flag))
 }
 
-const levelOf = (value: unknown): number =>
+/** NaN if it is not a level: then no level is high enough. */
+const parseLevel = (value: unknown): number =>
   typeof value === 'number' || (typeof value === 'string' && /^\d+$/.test(value)) ? Number(value) : Number.NaN
 
 interface Parent extends Item {
@@ -68,119 +69,120 @@ interface Parent extends Item {
 }
 
 /** The part of a two-level list that this user may see, without empty parents. */
-function visible(parents: unknown, childrenKey: string, user: BoardUser): readonly Parent[] {
+function visibleParents(parents: unknown, childrenKey: string, user: BoardUser): readonly Parent[] {
   return listOf(parents)
     .map((fields) => ({
-      ...itemOf(fields, user),
+      ...createItem(fields, user),
       children: listOf(fields[childrenKey])
-        .map((child) => itemOf(child, user))
-        .filter(({ open }) => open),
+        .map((child) => createItem(child, user))
+        .filter(({ isOpen }) => isOpen),
     }))
-    .filter(({ open, children }) => open && children.length > 0)
+    .filter(({ isOpen, children }) => isOpen && children.length > 0)
 }
 
 /** A group named by a number only is a placeholder. */
 const isPlaceholder = (name: string): boolean => /^\d+$/.test(name)
 
-const groupsOf = (groups: unknown, user: BoardUser): readonly Parent[] =>
-  visible(groups, 'subs', user).filter(({ name }) => !isPlaceholder(name))
-
-const namesOf = (all: readonly Item[]): string => all.map(({ name }) => name).join(', ') || 'none'
+const namesOf = (items: readonly Item[]): string => items.map(({ name }) => name).join(', ') || 'none'
 
 /** @throws ToolError with a message for the model */
-function parentOf(all: readonly Parent[], name: string | undefined, kind: Kind, parameter: string): Parent {
-  if (!name?.trim()) throw invalid(`${kind} needs "${parameter}".`, `There are: ${namesOf(all)}.`)
-  return findByNamePart(all, name) ?? missing(all, name, parameter)
+function requireParent(parents: readonly Parent[], name: string | undefined, kind: Kind, parameter: string): Parent {
+  if (!name?.trim()) throw invalid(`${kind} needs "${parameter}".`, `There are: ${namesOf(parents)}.`)
+  return findByNamePart(parents, name) ?? throwUnknown(parents, name, parameter)
 }
 
-function missing(all: readonly Item[], name: string, what: string): never {
-  throw notFound(`Unknown ${what}: "${name.slice(0, 80)}".`, `There are: ${namesOf(all).slice(0, 1_000)}.`)
+function throwUnknown(items: readonly Item[], name: string, type: string): never {
+  throw notFound(`Unknown ${type}: "${name.slice(0, 80)}".`, `There are: ${namesOf(items).slice(0, 1_000)}.`)
 }
 
-const brief = ({ name, code, description }: Item) => ({ ...(code === '' ? {} : { code }), name, description })
+const summaryOf = ({ name, code, description }: Item) => ({ ...(code === '' ? {} : { code }), name, description })
 
 /**
  * Answers a question about the board, limited to what this user may see.
  * @throws ToolError with a message for the model
  */
-export async function describe(board: Board, user: BoardUser, request: ListRequest, now: number): Promise<Fields> {
+export async function describeBoard(board: Board, user: BoardUser, request: ListRequest, now: number): Promise<Json> {
   const { kind, limit } = request
-  const cut = (children: readonly Item[]) => ({
+  const countsOf = (children: readonly Item[]) => ({
     count: children.length,
     shown: Math.min(limit, children.length),
-    list: children.slice(0, limit).map(brief),
   })
-  const groups = async (): Promise<readonly Parent[]> => groupsOf(await current(board.msg_groups), user)
-  const listed = (all: readonly Parent[]) => ({
+  const summariesOf = (children: readonly Item[]) => children.slice(0, limit).map(summaryOf)
+  const loadGroups = async () =>
+    visibleParents(await resolveMember(board.msg_groups), 'subs', user).filter(({ name }) => !isPlaceholder(name))
+  const loadLibraries = async () => visibleParents(await resolveMember(board.file_libs), 'dirs', user)
+  const loadSections = async () => visibleParents(await resolveMember(board.door_sections), 'programs', user)
+  const groupListOf = (groups: readonly Parent[]) => ({
     kind: 'groups',
-    count: all.length,
-    groups: all.map(({ name, description, children }) => ({ name, description, sub_count: children.length })),
+    count: groups.length,
+    groups: groups.map(({ name, description, children }) => ({ name, description, sub_count: children.length })),
   })
   switch (kind) {
     case 'groups':
-      return listed(await groups())
+      return groupListOf(await loadGroups())
     case 'subs': {
-      const all = await groups()
+      const groups = await loadGroups()
       if (!request.group?.trim())
-        return { ...listed(all), _note: 'These are the groups: pass one as "group" to list its subs.' }
-      const group = findByNamePart(all, request.group) ?? missing(all, request.group, 'group')
-      const { list, ...counts } = cut(group.children)
-      return { kind, group: group.name, ...counts, subs: list }
+        return { ...groupListOf(groups), _note: 'These are the groups: pass one as "group" to list its subs.' }
+      const { name, children } = requireParent(groups, request.group, kind, 'group')
+      return { kind, group: name, ...countsOf(children), subs: summariesOf(children) }
     }
     case 'libs': {
-      const all = visible(await current(board.file_libs), 'dirs', user)
+      const libraries = await loadLibraries()
       return {
         kind,
-        count: all.length,
-        libs: all.map(({ name, description, children }) => ({ name, description, dir_count: children.length })),
+        count: libraries.length,
+        libs: libraries.map(({ name, description, children }) => ({ name, description, dir_count: children.length })),
       }
     }
     case 'dirs': {
-      const lib = parentOf(visible(await current(board.file_libs), 'dirs', user), request.lib, kind, 'lib')
-      const { list, ...counts } = cut(lib.children)
-      return { kind, library: lib.name, ...counts, dirs: list }
+      const { name, children } = requireParent(await loadLibraries(), request.lib, kind, 'lib')
+      return { kind, library: name, ...countsOf(children), dirs: summariesOf(children) }
     }
     case 'door_sections': {
-      const all = visible(await current(board.door_sections), 'programs', user)
+      const sections = await loadSections()
       return {
         kind,
-        count: all.length,
-        sections: all.map(({ name, description, children }) => ({ name, description, program_count: children.length })),
+        count: sections.length,
+        sections: sections.map(({ name, description, children }) => ({
+          name,
+          description,
+          program_count: children.length,
+        })),
       }
     }
     case 'doors': {
-      const all = visible(await current(board.door_sections), 'programs', user)
-      const section = parentOf(all, request.section, kind, 'section')
-      const { list, ...counts } = cut(section.children)
-      return { kind, section: section.name, ...counts, doors: list }
+      const { name, children } = requireParent(await loadSections(), request.section, kind, 'section')
+      return { kind, section: name, ...countsOf(children), doors: summariesOf(children) }
     }
     case 'recent_messages':
       return await recentMessages(board, user, request, now)
     case 'stats':
-      return { kind, ...statsOf(await current(board.stats)) }
+      return { kind, ...statsOf(await resolveMember(board.stats)) }
   }
 }
 
 async function recentMessages(board: Board, user: BoardUser, { sub: subName, limit }: ListRequest, now: number) {
-  const all = listOf(await current(board.msg_groups)).flatMap((group) =>
-    mayEnter(group['access'], user) && !isPlaceholder(textOf(group['name']))
-      ? listOf(group['subs']).map((sub) => ({ ...itemOf(sub, user), group: textOf(group['name']) }))
+  const subs = listOf(await resolveMember(board.msg_groups)).flatMap((group) =>
+    canEnter(group['access'], user) && !isPlaceholder(textOf(group['name']))
+      ? listOf(group['subs']).map((sub) => ({ ...createItem(sub, user), group: textOf(group['name']) }))
       : [],
   )
-  const open = all.filter((sub) => sub.open)
-  if (!subName?.trim()) throw invalid('recent_messages needs "sub".', `There are: ${namesOf(open).slice(0, 1_000)}.`)
+  const openSubs = subs.filter(({ isOpen }) => isOpen)
+  if (!subName?.trim())
+    throw invalid('recent_messages needs "sub".', `There are: ${namesOf(openSubs).slice(0, 1_000)}.`)
   // Closed subs are matched by full name only, or their names could be guessed letter by letter.
-  const sub = findByNamePart(open, subName) ?? findByName(all, subName) ?? missing(open, subName, 'sub')
-  if (!sub.open)
+  const sub = findByNamePart(openSubs, subName) ?? findByName(subs, subName) ?? throwUnknown(openSubs, subName, 'sub')
+  if (!sub.isOpen)
     throw denied(`${sub.name} is not publicly readable.`, 'Say so; its messages cannot be read any other way.')
   const { list_messages } = board
-  const given =
+  const storedMessages =
     typeof list_messages === 'function'
       ? await (list_messages as (code: string, limit: number) => unknown)(sub.code, limit)
       : sub.fields['messages']
-  const messages = listOf(given)
+  const messages = listOf(storedMessages)
     .filter(({ vote, type }) => vote !== true && type !== 'vote' && type !== 'poll_vote')
-    .map((fields) => ({ fields, at: timeOf(fields['when_written']), number: numberOf(fields['number']) }))
+    .map((fields) => ({ fields, at: parseTime(fields['when_written']), number: numberOf(fields['number']) }))
     .sort((a, b) => b.at - a.at || b.number - a.number)
   return {
     kind: 'recent_messages',
@@ -200,21 +202,21 @@ async function recentMessages(board: Board, user: BoardUser, { sub: subName, lim
   }
 }
 
-/** Seconds since the epoch, or a date as text; 0 if missing. */
-function timeOf(value: unknown): number {
+/** Milliseconds, from seconds since the epoch or a date as text; 0 if missing. */
+function parseTime(value: unknown): number {
   const ms = typeof value === 'number' ? value * 1_000 : Date.parse(textOf(value).replace(/ UTC$/, 'Z'))
   return Number.isFinite(ms) && Math.abs(ms) < 8.64e15 ? ms : 0
 }
 
-function statsOf(value: unknown): Fields {
-  const { today, lifetime } = fieldsOf(value)
-  const counts = (given: unknown): Fields =>
+function statsOf(value: unknown): Json {
+  const { today, lifetime } = asRecord(value)
+  const countsIn = (counts: unknown): Json =>
     Object.fromEntries(
-      Object.entries(fieldsOf(given)).flatMap(([key, number]) =>
-        typeof number === 'number' ? [[key, /^bytes_|_bytes$/.test(key) ? bytes(number) : number]] : [],
+      Object.entries(asRecord(counts)).flatMap(([key, count]) =>
+        typeof count === 'number' ? [[key, /^bytes_|_bytes$/.test(key) ? formatBytes(count) : count]] : [],
       ),
     )
-  return { today: counts(today), lifetime: counts(lifetime) }
+  return { today: countsIn(today), lifetime: countsIn(lifetime) }
 }
 
 const UNITS = [
@@ -224,12 +226,12 @@ const UNITS = [
   ['KiB', 1, 0],
 ] as const
 
-export function bytes(count: number): string {
+export function formatBytes(count: number): string {
   for (const [unit, power, decimals] of UNITS)
     if (count >= 1024 ** power) return `${(count / 1024 ** power).toFixed(decimals)} ${unit}`
   return `${count} B`
 }
 
 /** The current value of a member, which may be a function. */
-const current = async (member: unknown): Promise<unknown> =>
+const resolveMember = async (member: unknown): Promise<unknown> =>
   typeof member === 'function' ? await (member as () => unknown)() : member

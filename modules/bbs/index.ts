@@ -1,14 +1,17 @@
 import { type CallContext, createConnect, defineModule, type ToolDef, type ToolModule, z } from 'pegboard'
 import { invalid, unavailable } from '../_errors.ts'
+import { asRecord, isRecord } from '../_is-record.ts'
 import { createJsonFile, type JsonFile } from '../_json-file.ts'
 import { KINDS, ORDERS } from './kinds.ts'
 
 const SETTING = 'modules.bbs.config'
-const path = z.string().min(1).optional()
+const optionalPath = z.string().min(1).optional()
 
 const Config = z.strictObject({
-  host_file: path.describe('JSON file with facts about this board (absolute path).'),
-  provider: path.describe('Instead of a file: name of the `_` file in the modules folder that provides the facts.'),
+  host_file: optionalPath.describe('JSON file with facts about this board (absolute path).'),
+  provider: optionalPath.describe(
+    'Instead of a file: name of the `_` file in the modules folder that provides the facts.',
+  ),
   user: z
     .strictObject({
       level: z.int().min(0).default(0).describe('Security level.'),
@@ -16,7 +19,7 @@ const Config = z.strictObject({
     })
     .prefault({})
     .describe('Access of callers to this board; profiles can change it.'),
-  directory_file: path.describe(
+  directory_file: optionalPath.describe(
     'List of boards in Synchronet\'s format (sbbslist.json), absolute path; "sample" is an invented one.',
   ),
   finger: z
@@ -37,13 +40,19 @@ const Config = z.strictObject({
 
 type Settings = z.infer<typeof Config>
 type Context = CallContext<Settings>
-const clamp = (given: number | undefined, most: number, usual: number): number =>
-  Math.min(most, Math.max(1, Math.trunc(given ?? usual)))
+interface Limit {
+  readonly max: number
+  readonly default: number
+}
+const ENTRY_LIMIT: Limit = { max: 50, default: 20 }
+const BOARD_LIMIT: Limit = { max: 30, default: 10 }
+const clampLimit = (value: number | undefined, limit: Limit): number =>
+  Math.min(limit.max, Math.max(1, Math.trunc(value ?? limit.default)))
 /** Models guess values, so they are checked when the tool runs, with a helpful error. */
 const looseEnum = (values: readonly string[]) => z.string().optional().meta({ enum: values })
-const countLimit = (most: number, usual: number) =>
-  z.number().optional().meta({ type: 'integer', minimum: 1, maximum: most, default: usual })
-const part = (what: string) => z.string().max(200).optional().describe(what)
+const looseLimit = (limit: Limit) =>
+  z.number().optional().meta({ type: 'integer', minimum: 1, maximum: limit.max, default: limit.default })
+const optionalText = (description: string) => z.string().max(200).optional().describe(description)
 
 const isOneOf = <T extends string>(values: readonly T[], value: string): value is T =>
   (values as readonly string[]).includes(value)
@@ -51,11 +60,11 @@ const isOneOf = <T extends string>(values: readonly T[], value: string): value i
 const ThisBbs = z
   .object({
     kind: looseEnum(KINDS).describe('What to list.'),
-    group: part('For subs: the message group.'),
-    lib: part('For dirs: the file library.'),
-    section: part('For doors: the section.'),
-    sub: part('For recent_messages: the sub, by name or code.'),
-    limit: countLimit(50, 20).describe('Maximum number of entries.'),
+    group: optionalText('For subs: the message group.'),
+    lib: optionalText('For dirs: the file library.'),
+    section: optionalText('For doors: the section.'),
+    sub: optionalText('For recent_messages: the sub, by name or code.'),
+    limit: looseLimit(ENTRY_LIMIT).describe('Maximum number of entries.'),
   })
   .meta({ required: ['kind'] })
 
@@ -83,37 +92,37 @@ const thisBbs = (files: JsonFile): ToolDef<Settings, typeof ThisBbs> => ({
   async run(input, { config, shared }) {
     const kind = (input.kind ?? 'groups').trim().toLowerCase()
     if (!isOneOf(KINDS, kind)) throw invalid(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${KINDS.join(', ')}.`)
-    const { describe } = await import('./host.ts')
-    const board = await boardOf(files, config, shared)
-    return await describe(board, config.user, { ...input, kind, limit: clamp(input.limit, 50, 20) }, Date.now())
+    const { describeBoard } = await import('./host.ts')
+    const board = await loadBoard(files, config, shared)
+    const limit = clampLimit(input.limit, ENTRY_LIMIT)
+    return await describeBoard(board, config.user, { ...input, kind, limit }, Date.now())
   },
 })
 
 /** @throws ToolError if there is no data about the board */
-async function boardOf(files: JsonFile, { host_file, provider }: Settings, shared: Context['shared']) {
-  const given = provider === undefined ? undefined : shared[provider]
-  const found = provider === undefined ? await files.read(host_file as string) : (fieldOf(given, 'default') ?? given)
-  if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found
+async function loadBoard(files: JsonFile, { host_file, provider }: Settings, shared: Context['shared']) {
+  const board =
+    provider === undefined
+      ? await files.read(host_file as string)
+      : (asRecord(shared[provider])['default'] ?? shared[provider])
+  if (isRecord(board)) return board
   throw unavailable(
     'The facts about this board cannot be read now.',
     `The operator checks ${SETTING}.${provider === undefined ? 'host_file' : 'provider'}.`,
   )
 }
 
-const fieldOf = (value: unknown, key: string): unknown =>
-  typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
-
 const Directory = z
   .object({
     mode: looseEnum(['lookup', 'list']).describe('lookup: one board, by name only. list: several boards, by filters.'),
-    name: part('For lookup only: name, sysop or address of a board.'),
+    name: optionalText('For lookup only: name, sysop or address of a board.'),
     kind: looseEnum(ORDERS).describe('For list only: the order.'),
-    limit: countLimit(30, 10).describe('For list only: maximum number of boards.'),
-    software: part('For list only: part of the software, such as "Synchronet".'),
-    network: part('For list only: part of a network, such as "FidoNet".'),
-    sysop: part("For list only: part of the sysop's name."),
-    os: part('For list only: part of the operating system.'),
-    query: part('What models send that know neither mode.'),
+    limit: looseLimit(BOARD_LIMIT).describe('For list only: maximum number of boards.'),
+    software: optionalText('For list only: part of the software, such as "Synchronet".'),
+    network: optionalText('For list only: part of a network, such as "FidoNet".'),
+    sysop: optionalText("For list only: part of the sysop's name."),
+    os: optionalText('For list only: part of the operating system.'),
+    query: optionalText('What models send that know neither mode.'),
   })
   .meta({ required: ['mode'] })
 
@@ -125,10 +134,10 @@ const isGiven = (value: unknown): boolean => value !== undefined && String(value
 /** The mode, derived from the other parameters if not given. @throws ToolError with a message for the model */
 function modeOf(input: DirectoryInput): { readonly mode: 'lookup' | 'list'; readonly input: DirectoryInput } {
   const requestedMode = input.mode?.trim().toLowerCase()
-  const filtered = FILTERS.some((key) => isGiven(input[key]))
+  const hasFilter = FILTERS.some((key) => isGiven(input[key]))
   if (requestedMode === 'lookup' || requestedMode === 'list') return { mode: requestedMode, input }
-  if (isGiven(input.name) && !filtered) return { mode: 'lookup', input }
-  if (filtered) return { mode: 'list', input }
+  if (isGiven(input.name) && !hasFilter) return { mode: 'lookup', input }
+  if (hasFilter) return { mode: 'list', input }
   if (isGiven(input.query)) return { mode: 'list', input: { ...input, network: input.query } }
   throw invalid(
     'The mode is unclear.',
@@ -152,13 +161,13 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
     { input: { mode: 'list', kind: 'reliable', network: 'FidoNet', limit: 5 } },
   ],
   available: ({ config }) => config.directory_file !== undefined || `set ${SETTING}.directory_file`,
-  async run(given, ctx) {
-    const { mode, input } = modeOf(given)
-    const { list, boardsIn, lookup, recordOf } = await import('./board-directory.ts')
+  async run(parameters, ctx) {
+    const { mode, input } = modeOf(parameters)
+    const { detailsOf, findBoard, listBoards, parseBoards } = await import('./board-directory.ts')
     const { directory_file, finger } = ctx.config
     const file =
       directory_file === 'sample' ? (await import('./sample.ts')).sample : await files.read(directory_file as string)
-    const boards = boardsIn(file)
+    const boards = parseBoards(file)
     if (mode === 'list') {
       if (isGiven(input.name))
         throw invalid(
@@ -169,36 +178,36 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
       if (!isOneOf(ORDERS, kind))
         throw invalid(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${ORDERS.join(', ')}.`)
       const { software, network, sysop, os } = input
-      return list(boards, kind, clamp(input.limit, 30, 10), { software, network, sysop, os })
+      return listBoards(boards, kind, clampLimit(input.limit, BOARD_LIMIT), { software, network, sysop, os })
     }
     const boardName = (isGiven(input.name) ? input.name : input.query)?.trim()
     if (!boardName)
       throw invalid('mode "lookup" needs a name.', 'For boards by network, software or sysop use mode "list".')
-    if (FILTERS.some((key) => isGiven(input[key])))
+    const filters = FILTERS.filter((key) => isGiven(input[key]))
+    if (filters.length > 0)
       throw invalid(
-        `mode "lookup" takes a name alone, not ${FILTERS.filter((key) => isGiven(input[key])).join(', ')}.`,
+        `mode "lookup" takes a name alone, not ${filters.join(', ')}.`,
         'Leave those out, or use mode "list".',
       )
-    const board = lookup(boards, boardName)
+    const board = findBoard(boards, boardName)
     if (!board)
       return {
         query: boardName,
         found: false,
         note: 'No board in this directory has this name, sysop or address. Say so; do not guess.',
       }
-    const record = recordOf(board)
-    const answer = { query: boardName, found: true, ...record }
+    const answer = { query: boardName, found: true, ...detailsOf(board) }
     if (!finger.enabled || !/synchronet/i.test(board.software)) return answer
-    if (record.verify_status === 'down')
+    if (answer.verify_status === 'down')
       return {
         ...answer,
         online_query_result: 'skipped: the last nightly check found the board down; see verify_last_failure',
       }
-    const { fingerHost, probe } = await import('./finger.ts')
+    const { fingerHost, queryStatus } = await import('./finger.ts')
     const host = fingerHost(board)
     if (host === undefined) return answer
     const connect = createConnect({ allowPrivate: finger.allow_private, setting: `${SETTING}.finger.allow_private` })
-    return { ...answer, ...(await probe(connect, host, finger, ctx.signal, ctx.progress)) }
+    return { ...answer, ...(await queryStatus(connect, host, finger, ctx.signal, ctx.progress)) }
   },
 })
 

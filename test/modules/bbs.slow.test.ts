@@ -338,8 +338,8 @@ describe('this_bbs', () => {
         timeon_seconds: 1,
       },
     })
-    const { bytes } = await import('../../modules/bbs/host.ts')
-    expect([1_023, 1_024, 1_600, 1_048_576, 1_073_741_824, 5 * 1024 ** 4].map(bytes)).toEqual([
+    const { formatBytes } = await import('../../modules/bbs/host.ts')
+    expect([1_023, 1_024, 1_600, 1_048_576, 1_073_741_824, 5 * 1024 ** 4].map(formatBytes)).toEqual([
       '1023 B',
       '1 KiB',
       '2 KiB',
