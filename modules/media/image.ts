@@ -6,7 +6,7 @@ import { runBackendCommand } from './backends/command.ts'
 import * as custom from './backends/custom.ts'
 import * as openai from './backends/openai.ts'
 import { type ImageSettings, modesOf, SETTING, type Settings } from './config.ts'
-import { draftFor, everyMode, modeOf } from './mode-parameters.ts'
+import { allModesSchema, draftFor, modeOf } from './mode-parameters.ts'
 import { checkCanSave, loadReferences, type Reference, saveImage } from './store.ts'
 
 type Context = CallContext<Settings>
@@ -20,57 +20,57 @@ function sizeOf(ratio: unknown): { readonly width: number; readonly height: numb
 
 /** Saved tags of the caller and of people named in the prompt. */
 function savedTags(prompt: string, { saved_tags }: ImageSettings, { origin }: Context) {
-  const words = ` ${prompt.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, ' ')} `
-  const asking = [origin.userId, origin.userName].filter((name) => name !== '')
+  const toWords = (text: string): string =>
+    text
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}]+/gu, ' ')
+      .trim()
+  const promptWords = ` ${toWords(prompt)} `
+  const callerNames = [origin.userId, origin.userName].filter((name) => name !== '')
   return Object.entries(saved_tags).filter(
-    ([name]) =>
-      asking.includes(name) ||
-      words.includes(
-        ` ${name
-          .toLowerCase()
-          .replace(/[^\p{L}\p{N}]+/gu, ' ')
-          .trim()} `,
-      ),
+    ([name]) => callerNames.includes(name) || promptWords.includes(` ${toWords(name)} `),
   )
 }
 
 /** Notes about how the image was made. */
 function noticesOf(
   image: ImageSettings,
-  saved: readonly (readonly [string, string])[],
-  used: readonly Reference[],
+  tagsByName: readonly (readonly [string, string])[],
+  references: readonly Reference[],
 ): readonly string[] {
   const { default_negative_tags: negative, workflow_supports } = image
-  const avatars = used.filter(({ origin }) => origin === 'avatar')
-  const others = used.filter(({ origin }) => origin !== 'avatar')
-  const ids = (some: readonly Reference[]): string => some.map(({ media_id }) => media_id).join(', ')
+  const avatars = references.filter(({ origin }) => origin === 'avatar')
+  const otherImages = references.filter(({ origin }) => origin !== 'avatar')
+  const idsOf = (media: readonly Reference[]): string => media.map(({ media_id }) => media_id).join(', ')
   return [
     ...(workflow_supports.negative_prompt && negative !== '' ? [`Default negative tags: ${negative}`] : []),
     `Image tags are set in ${SETTING}.image (default_positive_tags, saved_tags).`,
-    ...(saved.length > 0 ? [`Saved tags used: ${saved.map(([name, tags]) => `${name} (${tags})`).join('; ')}`] : []),
-    ...(avatars.length > 0 ? [`Avatar references: ${ids(avatars)}`] : []),
-    ...(others.length > 0 ? [`Image references: ${ids(others)}`] : []),
+    ...(tagsByName.length > 0
+      ? [`Saved tags used: ${tagsByName.map(([name, tags]) => `${name} (${tags})`).join('; ')}`]
+      : []),
+    ...(avatars.length > 0 ? [`Avatar references: ${idsOf(avatars)}`] : []),
+    ...(otherImages.length > 0 ? [`Image references: ${idsOf(otherImages)}`] : []),
   ]
 }
 
-async function draw(request: ImageRequest, image: ImageSettings, around: BackendContext): Promise<Uint8Array> {
-  if (image.type === 'openai') return await openai.draw(request, image, around)
-  if (image.type === 'comfyui') return await comfyui.draw(request, image, around)
-  if (image.type === 'custom') return await custom.draw(request, image, around)
-  const { prompt, negative, width, height, mode, more } = request
-  const pictures = request.references.map(({ data, path }, at) => [
-    at === 0 ? 'image' : `image_${at + 1}`,
+async function draw(request: ImageRequest, image: ImageSettings, context: BackendContext): Promise<Uint8Array> {
+  if (image.type === 'openai') return await openai.draw(request, image, context)
+  if (image.type === 'comfyui') return await comfyui.draw(request, image, context)
+  if (image.type === 'custom') return await custom.draw(request, image, context)
+  const { prompt, negative, width, height, mode, parameters } = request
+  const imageFiles = request.references.map(({ data, path }, index) => [
+    index === 0 ? 'image' : `image_${index + 1}`,
     { name: path.split('/').at(-1) ?? 'image', data },
   ])
   return await runBackendCommand(
     image,
     {
-      values: { ...more, prompt, negative_prompt: negative ?? '', width, height, mode },
-      files: { prompt_file: { name: 'prompt.txt', data: prompt }, ...Object.fromEntries(pictures) },
+      values: { ...parameters, prompt, negative_prompt: negative ?? '', width, height, mode },
+      files: { prompt_file: { name: 'prompt.txt', data: prompt }, ...Object.fromEntries(imageFiles) },
       output: 'picture',
       timeoutMs: image.timeout * 1000,
     },
-    around,
+    context,
   )
 }
 
@@ -92,7 +92,7 @@ export const createGenerateImage = (
     'Generate an image from text, or change one: all of it, a part (inpaint), or beyond its edges (outpaint).',
   aliases: ['draw', 'paint', 'create image', 'picture', 'dessiner', 'Bild malen', 'dibujar'],
   tags: ['image', 'generation'],
-  input: everyMode,
+  input: allModesSchema,
   output: Output,
   effect: 'write',
   openWorld: true,
@@ -111,22 +111,22 @@ export const createGenerateImage = (
     const modes = modesOf(ctx.config)
     if (!modes.includes(mode))
       throw new ToolError(`The image backend does not support ${mode}.`, { hint: `It supports ${modes.join(', ')}.` })
-    const { prompt: promptText, aspect_ratio, media_id, inpaint: _inpaint, outpaint: _outpaint, ...more } = input
-    const used = await loadReferences(ctx, media_id as string | undefined)
-    if (mode !== 'txt2img' && used.length === 0) throw invalid(`${mode} needs an image.`, 'Pass media_id.')
+    const { prompt: promptText, aspect_ratio, media_id, inpaint: _inpaint, outpaint: _outpaint, ...parameters } = input
+    const references = await loadReferences(ctx, media_id as string | undefined)
+    if (mode !== 'txt2img' && references.length === 0) throw invalid(`${mode} needs an image.`, 'Pass media_id.')
     await checkCanSave(ctx)
-    const saved = savedTags(String(promptText), image, ctx)
-    const notices = noticesOf(image, saved, used)
+    const tagsByName = savedTags(String(promptText), image, ctx)
+    const notices = noticesOf(image, tagsByName, references)
     ctx.progress(0, 1, notices.join('\n'))
-    const tags = [image.default_positive_tags, ...saved.map(([, words]) => words)].filter((part) => part !== '')
+    const tags = [image.default_positive_tags, ...tagsByName.map(([, tags]) => tags)].filter((text) => text !== '')
     const data = await draw(
       {
         mode,
         prompt: [String(promptText), ...tags].join(', '),
         negative: image.workflow_supports.negative_prompt ? image.default_negative_tags : undefined,
         ...sizeOf(aspect_ratio),
-        references: used,
-        more,
+        references,
+        parameters,
       },
       image,
       {

@@ -10,11 +10,11 @@ function media(): ToolModule<unknown> {
   const fetchByUrl = new Map<string, GuardedFetch>()
   const fetchFor = (baseUrl: string, timeoutS: number): GuardedFetch => {
     const key = `${timeoutS} ${baseUrl}`
-    const found =
+    const fetch =
       fetchByUrl.get(key) ??
       createOriginFetch(baseUrl, { setting: SETTING, timeoutMs: timeoutS * 1000, maxBytes: 2 * MAX_IMAGE_BYTES })
-    fetchByUrl.set(key, found)
-    return found
+    fetchByUrl.set(key, fetch)
+    return fetch
   }
   return defineModule({
     name: 'media',
@@ -25,7 +25,7 @@ function media(): ToolModule<unknown> {
       ['voice', 'speech', 'audio', 'voix', 'Stimme', 'voz'],
     ],
     async stop() {
-      await Promise.all([...fetchByUrl.values()].map((one) => one.close()))
+      await Promise.all([...fetchByUrl.values()].map((fetch) => fetch.close()))
     },
     tools: {
       generate_image: createGenerateImage(fetchFor),

@@ -18,7 +18,7 @@ const Entry = z.object({
   created_at: z.string(),
 })
 
-const shownMedia = ({ created_at, ...media }: Media) => ({ ...media, created_at: new Date(created_at).toISOString() })
+const withIsoTime = ({ created_at, ...media }: Media) => ({ ...media, created_at: new Date(created_at).toISOString() })
 
 const ListMedia = z.object({ limit: z.int().min(1).max(100).default(20).describe('Maximum number, newest first.') })
 export const list_media: ToolDef<Settings, typeof ListMedia> = {
@@ -32,7 +32,7 @@ export const list_media: ToolDef<Settings, typeof ListMedia> = {
   available: canEdit,
   sideEffects: ['none'],
   examples: [{ input: { limit: 5 } }],
-  run: async ({ limit }, ctx) => ({ media: (await listImages(ctx, limit)).map(shownMedia) }),
+  run: async ({ limit }, ctx) => ({ media: (await listImages(ctx, limit)).map(withIsoTime) }),
 }
 
 const AddMedia = z.object({
@@ -60,7 +60,7 @@ export const add_media: ToolDef<Settings, typeof AddMedia> = {
     if ((path === undefined) === (url === undefined))
       throw new ToolError('Pass either path or url.', { code: 'E_VALIDATION' })
     const data = path === undefined ? await fetchImage(url ?? '', ctx) : await readImage(path, ctx)
-    return shownMedia(await saveImage(ctx, data, { origin: kind, caption: path ?? url ?? '' }))
+    return withIsoTime(await saveImage(ctx, data, { origin: kind, caption: path ?? url ?? '' }))
   },
 }
 

@@ -5,7 +5,7 @@ import { pathInCache, prepareCache } from '../_folders.ts'
 import { mediaType } from '../_media-type.ts'
 import { cachePaths, SETTING, type Settings } from './config.ts'
 
-const KEPT_S = 7 * 24 * 60 * 60
+const RETENTION_S = 7 * 24 * 60 * 60
 const MAX_REFERENCES = 3
 const MAX_REFERENCE_BYTES = 6 * 1024 * 1024
 
@@ -92,7 +92,7 @@ export async function saveImage(
     caption: caption.slice(0, 200),
     created_at: Date.now(),
   }
-  await kv.set(`${owner}:of:${media_id}`, media, { ttl: KEPT_S })
+  await kv.set(`${owner}:of:${media_id}`, media, { ttl: RETENTION_S })
   return media
 }
 
@@ -102,7 +102,7 @@ async function removeOldImages(paths: Paths, folder: string): Promise<void> {
   for (const { path, kind } of entries) {
     if (kind !== 'file') continue
     const { mtime } = await paths.stat(path)
-    if (mtime.getTime() < Date.now() - KEPT_S * 1000) await paths.remove(path)
+    if (mtime.getTime() < Date.now() - RETENTION_S * 1000) await paths.remove(path)
   }
 }
 
@@ -112,13 +112,13 @@ export async function listImages(ctx: Context, limit: number): Promise<readonly 
   const keys = await kv.keys(`${owner}:of:`)
   const number = (key: string): number => Number(/\d+$/.exec(key)?.[0] ?? 0)
   const newest = [...keys].sort((a, b) => number(b) - number(a)).slice(0, limit)
-  const found = await Promise.all(newest.map((key) => kv.get(key)))
-  return found.flatMap((media) => (media === null ? [] : [media as Media]))
+  const values = await Promise.all(newest.map((key) => kv.get(key)))
+  return values.flatMap((value) => (value === null ? [] : [value as Media]))
 }
 
 /** The images named in a call. @throws ToolError for missing, too many or too large images */
-export async function loadReferences(ctx: Context, given: string | undefined): Promise<readonly Reference[]> {
-  const ids = (given ?? '').split(',').flatMap((id) => id.trim() || [])
+export async function loadReferences(ctx: Context, mediaIds: string | undefined): Promise<readonly Reference[]> {
+  const ids = (mediaIds ?? '').split(',').flatMap((id) => id.trim() || [])
   if (ids.length > MAX_REFERENCES)
     throw new ToolError(`You passed ${ids.length} images; the limit is ${MAX_REFERENCES}.`, {
       code: 'E_VALIDATION',
@@ -128,20 +128,20 @@ export async function loadReferences(ctx: Context, given: string | undefined): P
   return await Promise.all(
     ids.map(async (id) => {
       const media = (await kv.get(`${owner}:of:${id}`)) as Media | null
-      const gone = () =>
+      const createUnknownError = () =>
         notFound(`Unknown image: ${id.slice(0, 80)}.`, 'list_media lists the images; add_media adds one.')
-      if (!media) throw gone()
-      const large = (size: number) =>
+      if (!media) throw createUnknownError()
+      const createSizeError = (size: number) =>
         tooLarge(
           `${id} has ${size} bytes; the limit is ${MAX_REFERENCE_BYTES}.`,
           `Pass a smaller image for ${SETTING}.image.`,
         )
       const data = await cachePaths(ctx.config)
         .readFile(pathInCache(media.path), async ({ handle, size }) =>
-          size > MAX_REFERENCE_BYTES ? large(size) : await handle.readFile(),
+          size > MAX_REFERENCE_BYTES ? createSizeError(size) : await handle.readFile(),
         )
         .catch(() => {
-          throw gone()
+          throw createUnknownError()
         })
       if (data instanceof ToolError) throw data
       return { ...media, data }

@@ -15,26 +15,26 @@ const Speech = z.object({
   script: z.string().max(5000).describe('Text to speak.'),
   voice_instructions: z.string().max(1000).optional().describe('How the voice sounds: age, mood, accent, pace.'),
 })
-const Plain = Speech.omit({ voice_instructions: true })
+const SpeechWithoutDesign = Speech.omit({ voice_instructions: true })
 
-const MARKUP: Readonly<Record<(typeof MARKUPS)[number], string>> = {
+const MARKUP_DESCRIPTIONS: Readonly<Record<(typeof MARKUPS)[number], string>> = {
   brackets: 'Put the tone into brackets in the script, such as [laughs] or [whispers].',
   plain: 'Write the script as plain words: marks would be read aloud.',
   emoji: 'End a sentence of the script with an emoji to set its tone.',
   voice_design: 'Write the script as plain words; the voice follows its meaning.',
 }
 
-const titleOf = (title: string): string =>
+const fileNameOf = (title: string): string =>
   [...title.replace(/[^\p{L}\p{N} _-]+/gu, '').trim()].slice(0, MAX_TITLE).join('').trim().replaceAll(' ', '_') ||
   'voice'
 
-const configured = ({ config: { speech } }: { readonly config: Settings }): true | string => {
+const hasSpeechBackend = ({ config: { speech } }: { readonly config: Settings }): true | string => {
   if (!speech) return `set ${SETTING}.speech`
   return speech.type === 'local' || speech.persona_voice !== undefined || `set ${SETTING}.speech.persona_voice`
 }
 
 /** Detected from the first bytes; a backend may return any format. */
-const soundKind = (bytes: Uint8Array): { readonly mimetype: string; readonly extension: string } => {
+const detectSoundType = (bytes: Uint8Array): { readonly mimetype: string; readonly extension: string } => {
   const head = Buffer.from(bytes.subarray(0, 4)).toString('latin1')
   if (head === 'OggS') return { mimetype: 'audio/ogg', extension: 'ogg' }
   if (head === 'RIFF') return { mimetype: 'audio/wav', extension: 'wav' }
@@ -55,7 +55,7 @@ async function synthesize(
   const { signal, config } = ctx
   const voice = speech.persona_voice ?? ''
   if (speech.type === 'openai') {
-    const how = { setting: `${SETTING}.speech`, secret: speech.api_key }
+    const errorContext = { setting: `${SETTING}.speech`, secret: speech.api_key }
     const body = JSON.stringify({
       model: speech.model,
       voice,
@@ -65,9 +65,8 @@ async function synthesize(
     })
     const headers = { ...bearer(speech.api_key), 'content-type': 'application/json' }
     const url = `${speech.base_url.replace(/\/+$/, '')}/audio/speech`
-    return new Uint8Array(
-      await (await sendToBackend(fetch, url, { method: 'POST', headers, body, signal }, how)).arrayBuffer(),
-    )
+    const response = await sendToBackend(fetch, url, { method: 'POST', headers, body, signal }, errorContext)
+    return new Uint8Array(await response.arrayBuffer())
   }
   if (speech.type === 'command')
     return await runBackendCommand(
@@ -102,33 +101,35 @@ export const createGenerateVoiceMessage = (
   needs: { flags: ['voice'] },
   sideEffects: ['asks the speech backend', 'saves the sound', 'sends it to the user'],
   examples: [{ input: { title: 'Good morning', script: 'Good morning! It will be sunny today.' } }],
-  available: configured,
+  available: hasSpeechBackend,
   assemble({ config }, draft) {
     const { voice_design = false, script_markup = 'plain' } = config.speech ?? {}
     return {
-      description: `${draft.description} ${MARKUP[script_markup]}`,
-      input: voice_design ? Speech : Plain,
+      description: `${draft.description} ${MARKUP_DESCRIPTIONS[script_markup]}`,
+      input: voice_design ? Speech : SpeechWithoutDesign,
     }
   },
   async run({ title, script, voice_instructions }, ctx) {
     const { speech } = ctx.config
-    const ready = configured(ctx)
-    if (!speech || ready !== true)
+    const availability = hasSpeechBackend(ctx)
+    if (!speech || availability !== true)
       throw unavailable(
         speech ? 'No voice is configured.' : 'No speech backend is available.',
-        ready === true ? '' : `The operator can: ${ready}.`,
+        availability === true ? '' : `The operator can: ${availability}.`,
       )
-    const words = script.trim()
-    if (words === '') throw invalid('The script is empty.', 'Pass the text to speak.')
+    const text = script.trim()
+    if (text === '') throw invalid('The script is empty.', 'Pass the text to speak.')
     const folder = `media/voice/${ctx.callId}`
-    await prepareCache(ctx.config, SETTING, `${folder}/${titleOf(title)}.ogg`)
+    const fileName = fileNameOf(title)
+    await prepareCache(ctx.config, SETTING, `${folder}/${fileName}.ogg`)
     ctx.progress(0, 1, 'Speaking the message.')
     const fetch = 'base_url' in speech ? fetchFor(speech.base_url, speech.timeout) : ctx.fetch
-    const data = await synthesize({ script: words, voice_instructions }, speech, ctx, fetch)
-    const { mimetype, extension } = soundKind(data)
-    const path = `${folder}/${titleOf(title)}.${extension}`
+    const data = await synthesize({ script: text, voice_instructions }, speech, ctx, fetch)
+    const { mimetype, extension } = detectSoundType(data)
+    const filename = `${fileName}.${extension}`
+    const path = `${folder}/${filename}`
     await cachePaths(ctx.config).writeFile(path, data)
-    ctx.sendFile({ data, filename: `${titleOf(title)}.${extension}`, mimetype })
+    ctx.sendFile({ data, filename, mimetype })
     return { title, path: `file_cache_dir/${path}`, mimetype, bytes: data.length }
   },
 })

@@ -1,10 +1,12 @@
 import { isPegboardError, type Log, ToolError } from 'pegboard'
+import { blobOf, encodeForm } from '../_form.ts'
+import { asRecord, isRecord } from '../_is-record.ts'
 import { createOriginFetch } from '../_origin-fetch.ts'
 import { parseJsonText } from '../_text.ts'
 import { SETTING, type Settings, tokenOf } from './config.ts'
 
 /** Longer waits are treated as a mistake; timers have a maximum too. */
-const LONGEST_SILENCE_S = 24 * 60 * 60
+const MAX_RETRY_AFTER_S = 24 * 60 * 60
 
 /** A file as a form part for the Bot API. */
 export interface Upload {
@@ -21,7 +23,7 @@ export interface BotApi {
    * @throws ToolError E_RATE_LIMITED while Telegram asks to wait, E_BACKEND_UNAVAILABLE if it does not answer,
    * otherwise E_TOOL_FAILED with its message
    */
-  call(method: string, params?: Readonly<Record<string, unknown>>, how?: CallOptions): Promise<unknown>
+  call(method: string, params?: Readonly<Record<string, unknown>>, options?: CallOptions): Promise<unknown>
   /** Downloads the `file_path` of `getFile`. */
   download(filePath: string, maxBytes: number, signal?: AbortSignal): Promise<Uint8Array>
   close(): Promise<void>
@@ -42,15 +44,15 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
     timeoutMs: settings.timeout * 1000,
     userAgent: settings.user_agent,
   })
-  let silentUntil = 0
+  let limitedUntil = 0
 
   /** The URL contains the token, and error messages contain URLs. */
-  const redacted = (text: string): string =>
+  const redact = (text: string): string =>
     text.replaceAll(token, '<redacted>').replaceAll(encodeURIComponent(token), '<redacted>')
 
-  function unreached(method: string, error: unknown): unknown {
+  function createRequestError(method: string, error: unknown): unknown {
     if (!isPegboardError(error)) return error
-    const message = redacted(`Telegram did not accept bot${token}/${method}: ${error.message}`)
+    const message = redact(`Telegram did not accept bot${token}/${method}: ${error.message}`)
     log.warn(message, { code: error.code })
     return new ToolError(message, {
       code: error.code === 'E_TOO_LARGE' ? 'E_TOO_LARGE' : 'E_BACKEND_UNAVAILABLE',
@@ -59,14 +61,13 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
     })
   }
 
-  function refused(method: string, answer: ApiAnswer): ToolError {
-    const { code, description, retryAfter } = answer
+  function createAnswerError(method: string, { code, description, retryAfter }: ApiAnswer): ToolError {
     if (code === 429) {
-      const seconds = Math.min(LONGEST_SILENCE_S, Math.max(1, Math.ceil(retryAfter)))
-      silentUntil = now() + seconds * 1000
-      return limited()
+      const seconds = Math.min(MAX_RETRY_AFTER_S, Math.max(1, Math.ceil(retryAfter)))
+      limitedUntil = now() + seconds * 1000
+      return createLimitError()
     }
-    const message = redacted(`Telegram refused bot${token}/${method}: ${code} ${description}`).slice(0, 400)
+    const message = redact(`Telegram refused bot${token}/${method}: ${code} ${description}`).slice(0, 400)
     log.warn(message)
     return new ToolError(message, {
       code: code >= 500 ? 'E_BACKEND_UNAVAILABLE' : 'E_TOOL_FAILED',
@@ -77,21 +78,21 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
     })
   }
 
-  const limited = (): ToolError => {
-    const seconds = Math.ceil((silentUntil - now()) / 1000)
+  const createLimitError = (): ToolError => {
+    const seconds = Math.ceil((limitedUntil - now()) / 1000)
     return new ToolError(`Telegram allows no requests for ${seconds} s.`, {
       code: 'E_RATE_LIMITED',
       hint: 'Wait that long, then try again.',
       retryable: true,
-      retryAfterMs: silentUntil - now(),
+      retryAfterMs: limitedUntil - now(),
       data: { retryAfter: seconds },
     })
   }
 
   return {
     async call(method, params = {}, { upload, signal, timeoutMs } = {}) {
-      if (now() < silentUntil) throw limited()
-      const request = await bodyOf(params, upload)
+      if (now() < limitedUntil) throw createLimitError()
+      const request = await encodeRequest(params, upload)
       let answer: ApiAnswer
       try {
         const response = await fetch(`${base}/bot${token}/${method}`, {
@@ -100,11 +101,11 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
           ...(signal ? { signal } : {}),
           ...(timeoutMs === undefined ? {} : { timeoutMs }),
         })
-        answer = answerOf(await response.text(), response.status)
+        answer = parseAnswer(await response.text(), response.status)
       } catch (error) {
-        throw unreached(method, error)
+        throw createRequestError(method, error)
       }
-      if (!answer.ok) throw refused(method, answer)
+      if (!answer.ok) throw createAnswerError(method, answer)
       return answer.result
     },
     async download(filePath, maxBytes, signal) {
@@ -121,7 +122,7 @@ export function createBotApi(settings: Settings, log: Log, now: () => number = D
           })
         return new Uint8Array(await response.arrayBuffer())
       } catch (error) {
-        throw unreached('getFile', error)
+        throw createRequestError('getFile', error)
       }
     },
     close: () => fetch.close(),
@@ -138,31 +139,25 @@ interface ApiAnswer {
 }
 
 /** A proxy may return anything; then only the status is known. */
-function answerOf(text: string, status: number): ApiAnswer {
-  const given = fieldsOf(parseJsonText(text)?.value)
-  const { ok, result, error_code, description, parameters } = given ?? { description: 'the answer is not JSON' }
-  const { retry_after } = fieldsOf(parameters) ?? {}
+function parseAnswer(text: string, status: number): ApiAnswer {
+  const answer = parseJsonText(text)?.value
+  const { ok, result, error_code, description, parameters } = asRecord(answer)
+  const { retry_after } = asRecord(parameters)
   return {
     ok: ok === true,
     result,
     code: typeof error_code === 'number' ? error_code : status,
-    description: typeof description === 'string' ? description : 'no reason given',
+    description:
+      typeof description === 'string' ? description : isRecord(answer) ? 'no reason given' : 'the answer is not JSON',
     retryAfter: Number(typeof retry_after === 'object' ? 1 : retry_after) || 1,
   }
 }
 
-const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> | undefined =>
-  typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-
-async function bodyOf(params: Readonly<Record<string, unknown>>, upload: Upload | undefined) {
+async function encodeRequest(params: Readonly<Record<string, unknown>>, upload: Upload | undefined) {
   if (!upload) return { body: JSON.stringify(params), headers: { 'content-type': 'application/json' } }
   const form = new FormData()
   for (const [name, value] of Object.entries(params))
     if (value !== undefined) form.append(name, typeof value === 'string' ? value : JSON.stringify(value))
-  form.append(upload.field, new Blob([Uint8Array.from(upload.bytes)], { type: upload.mimetype }), upload.filename)
-  const encoded = new Response(form)
-  return {
-    body: new Uint8Array(await encoded.arrayBuffer()),
-    headers: { 'content-type': encoded.headers.get('content-type') ?? '' },
-  }
+  form.append(upload.field, blobOf(upload.bytes, upload.mimetype), upload.filename)
+  return await encodeForm(form)
 }

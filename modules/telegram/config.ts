@@ -47,7 +47,7 @@ export function botOf(settings: Settings): string {
   return /^\d+(?=:)/.exec(token)?.[0] ?? hash('sha256', token).slice(0, 16)
 }
 
-export const configured = ({ config }: { readonly config: Settings }): true | string =>
+export const hasToken = ({ config }: { readonly config: Settings }): true | string =>
   tokenOf(config) !== undefined ||
   (config.token_env === undefined
     ? `set ${SETTING}.token`

@@ -5,7 +5,7 @@ import { pathInCache } from '../_folders.ts'
 import { cachePaths, MAX_FILE_BYTES, SETTING, type Settings } from './config.ts'
 
 /** Reads a file of the cache folder, by an absolute path, a relative path, or its alias. */
-export async function readCached(
+export async function readCachedFile(
   requestedPath: string,
   settings: Settings,
 ): Promise<{ name: string; bytes: Uint8Array }> {
@@ -15,7 +15,7 @@ export async function readCached(
     return await paths.readFile(path, async (file) => {
       if (file.size > MAX_FILE_BYTES)
         throw tooLarge(`file too large to send (>${MAX_FILE_BYTES} bytes): ${requestedPath}`, 'Send a smaller file.')
-      return { name: basename(file.path), bytes: await contentOf(file) }
+      return { name: basename(file.path), bytes: await readContent(file) }
     })
   } catch (error) {
     if (!isPegboardError(error)) throw error
@@ -34,7 +34,7 @@ export async function readCached(
 }
 
 /** The current content, limited even if the file grows. */
-async function contentOf({ handle, size }: OpenFile): Promise<Uint8Array> {
+async function readContent({ handle, size }: OpenFile): Promise<Uint8Array> {
   const buffer = new Uint8Array(size)
   let length = 0
   for (let read = 1; read > 0 && length < size; length += read)
@@ -42,14 +42,15 @@ async function contentOf({ handle, size }: OpenFile): Promise<Uint8Array> {
   return buffer.subarray(0, length)
 }
 
+const MAX_NAME_CHARS = 120
 const MAX_NAME_BYTES = 200
 
-/** A safe file name: no folders, no control characters, at most 120 characters. */
-export function fileName(originalName: string): string {
+/** The name without folders, control characters and characters that file systems do not allow, cut to a length. */
+export function safeFileName(originalName: string): string {
   const name = basename(originalName.replaceAll('\\', '/'))
     .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029<>:"|?*\u202a-\u202e\u2066-\u2069]/g, '_')
     .trim()
-  const letters = [...name].slice(0, 120)
-  while (Buffer.byteLength(letters.join('')) > MAX_NAME_BYTES) letters.pop()
-  return letters.join('') || 'file'
+  const characters = [...name].slice(0, MAX_NAME_CHARS)
+  while (Buffer.byteLength(characters.join('')) > MAX_NAME_BYTES) characters.pop()
+  return characters.join('') || 'file'
 }

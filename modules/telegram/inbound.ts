@@ -3,11 +3,11 @@ import { type Attachment, type IncomingMessage, isPegboardError, type Log, type 
 import { makeCache } from '../_folders.ts'
 import type { BotApi } from './api.ts'
 import { botOf, cachePaths, MAX_FILE_BYTES, SETTING, type Settings } from './config.ts'
-import { fileName } from './files.ts'
+import { safeFileName } from './files.ts'
 
 const POLL_S = 50
-const FIRST_PAUSE_MS = 1_000
-const LONGEST_PAUSE_MS = 60_000
+const MIN_DELAY_MS = 1_000
+const MAX_DELAY_MS = 60_000
 
 /** Invalid members count as missing; a message needs an id and a chat. */
 const optional = <T extends z.ZodType>(schema: T) => schema.optional().catch(undefined)
@@ -50,7 +50,7 @@ export async function listen(api: BotApi, settings: Settings, host: Host): Promi
   // Update ids belong to one bot; those of another would discard waiting messages.
   const offsetKey = `offset:${botOf(settings)}`
   let offset: number | undefined
-  let pause = FIRST_PAUSE_MS
+  let delay = MIN_DELAY_MS
   while (!signal.aborted)
     try {
       offset ??= Number((await services.kv?.get(offsetKey)) ?? 0)
@@ -59,11 +59,13 @@ export async function listen(api: BotApi, settings: Settings, host: Host): Promi
         { offset, timeout: POLL_S, allowed_updates: ['message', 'edited_message'] },
         { signal, timeoutMs: (POLL_S + 10) * 1000 },
       )
-      const updates = (Array.isArray(answer) ? answer : [answer]).flatMap((one) => Update.safeParse(one).data ?? [])
+      const updates = (Array.isArray(answer) ? answer : [answer]).flatMap(
+        (update) => Update.safeParse(update).data ?? [],
+      )
       // Asking again at once would give the same answer.
-      if (updates.length === 0 && !isEmpty(answer))
+      if (updates.length === 0 && !(Array.isArray(answer) && answer.length === 0))
         throw new ToolError('Telegram answered with something other than updates.', { code: 'E_BACKEND_UNAVAILABLE' })
-      pause = FIRST_PAUSE_MS
+      delay = MIN_DELAY_MS
       for (const update of updates) {
         const message = update.message ?? update.edited_message
         if (message && (allowed.has(String(message.chat.id)) || allowed.has(`@${message.chat.username ?? ''}`)))
@@ -74,20 +76,18 @@ export async function listen(api: BotApi, settings: Settings, host: Host): Promi
       }
     } catch (error) {
       if (signal.aborted) return
-      const retryAfterMs = isPegboardError(error) ? error.retryAfterMs : null
-      log.warn('messages from Telegram cannot be received; retrying', { error, ms: retryAfterMs ?? pause })
-      await wait(retryAfterMs ?? pause, undefined, { signal, ref: false }).catch(() => undefined)
-      pause = Math.min(LONGEST_PAUSE_MS, pause * 2)
+      const ms = (isPegboardError(error) ? error.retryAfterMs : null) ?? delay
+      log.warn('messages from Telegram cannot be received; retrying', { error, ms })
+      await wait(ms, undefined, { signal, ref: false }).catch(() => undefined)
+      delay = Math.min(MAX_DELAY_MS, delay * 2)
     }
 }
-
-const isEmpty = (answer: unknown): boolean => Array.isArray(answer) && answer.length === 0
 
 async function receive(api: BotApi, settings: Settings, host: Host, message: Message): Promise<void> {
   const { services } = host
   const { chat, from } = message
-  const { attachments, left } = await filesOf(api, settings, host, message)
-  const named = [from?.first_name, from?.last_name].filter((part) => part !== undefined).join(' ')
+  const { attachments, unsavedNames } = await downloadFiles(api, settings, host, message)
+  const fullName = [from?.first_name, from?.last_name].filter((part) => part !== undefined).join(' ')
   const incoming: IncomingMessage = {
     platform: 'telegram',
     guild_id: '',
@@ -95,11 +95,11 @@ async function receive(api: BotApi, settings: Settings, host: Host, message: Mes
     message_id: String(message.message_id),
     reply_to_id: message.reply_to_message ? String(message.reply_to_message.message_id) : '',
     user_id: String(from?.id ?? chat.id),
-    user_name: from?.username ?? (named || (chat.title ?? '')),
+    user_name: from?.username ?? (fullName || (chat.title ?? '')),
     text: [
       message.text ?? message.caption ?? '',
       ...(await saveFiles(settings, message, attachments)),
-      ...left.map(notSaved),
+      ...unsavedNames.map(noteUnsaved),
     ]
       .filter((part) => part !== '')
       .join('\n'),
@@ -109,15 +109,15 @@ async function receive(api: BotApi, settings: Settings, host: Host, message: Mes
   await services.incoming?.receive(incoming)
 }
 
-const notSaved = (filename: string): string => `[file not saved: ${filename}]`
+const noteUnsaved = (filename: string): string => `[file not saved: ${filename}]`
 
 /** A failing file must not block later messages: undefined, unless a retry may succeed. */
 const ignoreFinalFailure = (error: unknown): undefined => {
   if (!isPegboardError(error) || error.retryable) throw error
 }
 
-/** Checked before any download, because the folder may not exist yet. */
-const hasFolder = (settings: Settings, log: Log): Promise<boolean> =>
+/** Creates the folder if it is missing. Called before any download; false if it cannot be created. */
+const ensureFolder = (settings: Settings, log: Log): Promise<boolean> =>
   makeCache(settings, SETTING).then(
     () => true,
     (error) => {
@@ -127,26 +127,28 @@ const hasFolder = (settings: Settings, log: Log): Promise<boolean> =>
   )
 
 /** A file that is too large or missing is named in the text and not downloaded. */
-async function filesOf(api: BotApi, settings: Settings, { log, signal }: Host, message: Message) {
+async function downloadFiles(api: BotApi, settings: Settings, { log, signal }: Host, message: Message) {
   const photo = message.photo?.at(-1)
   const files: (StoredFile & { readonly fallback: string; readonly type: string })[] = []
   if (photo) files.push({ ...photo, fallback: 'photo.jpg', type: 'image/jpeg' })
   if (message.document) files.push({ ...message.document, fallback: 'document', type: 'application/octet-stream' })
   if (message.voice) files.push({ ...message.voice, fallback: 'voice.ogg', type: 'audio/ogg' })
   const attachments: Attachment[] = []
-  const left: string[] = []
-  const canKeep = files.length > 0 && (await hasFolder(settings, log))
+  const unsavedNames: string[] = []
+  const canSave = files.length > 0 && (await ensureFolder(settings, log))
   for (const { file_id, file_size = 0, file_name, mime_type, fallback, type } of files) {
-    const filename = fileName(file_name ?? fallback)
+    const filename = safeFileName(file_name ?? fallback)
     const data =
-      !canKeep || file_size > MAX_FILE_BYTES ? undefined : await bytesOf(api, file_id, signal).catch(ignoreFinalFailure)
+      canSave && file_size <= MAX_FILE_BYTES
+        ? await downloadFile(api, file_id, signal).catch(ignoreFinalFailure)
+        : undefined
     if (data) attachments.push({ data, filename, mimetype: mime_type ?? type })
-    else left.push(filename)
+    else unsavedNames.push(filename)
   }
-  return { attachments, left }
+  return { attachments, unsavedNames }
 }
 
-async function bytesOf(api: BotApi, file_id: string, signal: AbortSignal): Promise<Uint8Array | undefined> {
+async function downloadFile(api: BotApi, file_id: string, signal: AbortSignal): Promise<Uint8Array | undefined> {
   const { data } = z.object({ file_path: z.string() }).safeParse(await api.call('getFile', { file_id }, { signal }))
   return data && (await api.download(data.file_path, MAX_FILE_BYTES, signal))
 }
@@ -157,8 +159,8 @@ async function saveFiles(settings: Settings, { chat, message_id }: Message, file
   return await Promise.all(
     files.map(async ({ filename, data }) => {
       const path = `telegram/${chat.id}/${message_id}-${filename}`
-      const written = await paths.writeFile(path, data).then(() => true, ignoreFinalFailure)
-      return written ? `[file: file_cache_dir/${path}]` : notSaved(filename)
+      const isSaved = await paths.writeFile(path, data).then(() => true, ignoreFinalFailure)
+      return isSaved ? `[file: file_cache_dir/${path}]` : noteUnsaved(filename)
     }),
   )
 }

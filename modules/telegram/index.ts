@@ -4,30 +4,30 @@ import { requiredText } from '../_required-text.ts'
 import { speak } from '../_speech.ts'
 import { createAdapter, messageIdOf } from './adapter.ts'
 import { type BotApi, createBotApi } from './api.ts'
-import { Config, checkChat, configured, type Settings } from './config.ts'
-import { fileName, readCached } from './files.ts'
+import { Config, checkChat, hasToken, type Settings } from './config.ts'
+import { readCachedFile, safeFileName } from './files.ts'
 import { listen } from './inbound.ts'
-import { reactionList, reactionOf } from './reactions.ts'
+import { findReaction, reactionList } from './reactions.ts'
 
 /** One per configuration, because profiles may have their own; they share rate limits of the same bot. */
 const apis = new Map<string, BotApi>()
 
 function apiFor(settings: Settings, log: CallContext['log']): BotApi {
   const key = JSON.stringify(settings)
-  const found = apis.get(key) ?? createBotApi(settings, log)
-  apis.set(key, found)
-  return found
+  const api = apis.get(key) ?? createBotApi(settings, log)
+  apis.set(key, api)
+  return api
 }
 
 type Context = CallContext<Settings>
 
-const missing = (name: string): ToolError => invalid(`missing required param: ${name}`, `Give ${name}.`)
+const createMissingError = (name: string): ToolError => invalid(`missing required param: ${name}`, `Give ${name}.`)
 
 /** The chat: the requested one, otherwise that of the request, otherwise the operator's default. */
 function chatOf(requestedChat: string | undefined, { origin, config }: Context): string {
-  const here = origin.platform === 'telegram' ? origin.channelId : ''
-  const chat = requestedChat || here || config.default_chat_id
-  if (chat === undefined) throw missing('chat_id')
+  const originChat = origin.platform === 'telegram' ? origin.channelId : ''
+  const chat = requestedChat || originChat || config.default_chat_id
+  if (chat === undefined) throw createMissingError('chat_id')
   return checkChat(chat, config)
 }
 
@@ -54,14 +54,14 @@ const telegram_send_file: ToolDef<Settings, typeof SendFile> = {
   input: SendFile,
   effect: 'write',
   openWorld: true,
-  available: configured,
+  available: hasToken,
   sideEffects: ['sends a file to a chat'],
   examples: [{ input: { path: 'report.pdf', caption: 'The report' } }],
-  async run({ path, filename: named, caption: text }, ctx) {
+  async run({ path, filename, caption }, ctx) {
     const chat = chatOf(undefined, ctx)
-    const file = await readCached(path, ctx.config)
-    return await sendUpload(ctx, 'sendDocument', { chat_id: chat, caption: text }, 'document', {
-      filename: fileName(named ?? file.name),
+    const file = await readCachedFile(path, ctx.config)
+    return await sendUpload(ctx, 'sendDocument', { chat_id: chat, caption }, 'document', {
+      filename: safeFileName(filename ?? file.name),
       mimetype: 'application/octet-stream',
       bytes: file.bytes,
     })
@@ -86,28 +86,28 @@ const telegram_send_voice: ToolDef<Settings, typeof SendVoice> = {
   input: SendVoice,
   effect: 'write',
   openWorld: true,
-  available: configured,
+  available: hasToken,
   sideEffects: ['sends a voice message to a chat', 'runs a speech program'],
   examples: [{ input: { text: 'The build is green.' } }, { input: { path: 'note.ogg', caption: 'Listen' } }],
-  async run({ chat_id: requestedChat, path, text, lang, filename: named, caption: below }, ctx) {
+  async run({ chat_id: requestedChat, path, text, lang, filename, caption }, ctx) {
     const chat = chatOf(requestedChat, ctx)
     const { config, services, signal } = ctx
-    const params = { chat_id: chat, caption: below }
+    const params = { chat_id: chat, caption }
     if (path) {
-      const file = await readCached(path, config)
+      const file = await readCachedFile(path, config)
       return await sendUpload(ctx, 'sendVoice', params, 'voice', {
-        filename: fileName(named ?? file.name),
+        filename: safeFileName(filename ?? file.name),
         mimetype: 'audio/ogg',
         bytes: file.bytes,
       })
     }
-    const words = text?.trim() || below?.trim()
-    if (!words) throw invalid('missing voice synthesis text', 'Pass text or path.')
+    const script = text?.trim() || caption?.trim()
+    if (!script) throw invalid('missing voice synthesis text', 'Pass text or path.')
     if (!services.processes) throw new ToolError('Programs cannot run here.', { code: 'E_BACKEND_UNAVAILABLE' })
-    const voice = await speak(words, { processes: services.processes, cacheDir: config.file_cache_dir, lang, signal })
+    const voice = await speak(script, { processes: services.processes, cacheDir: config.file_cache_dir, lang, signal })
     return {
       ...(await sendUpload(ctx, 'sendVoice', params, 'voice', {
-        filename: fileName(named ?? 'voice.ogg'),
+        filename: safeFileName(filename ?? 'voice.ogg'),
         mimetype: voice.mimetype,
         bytes: voice.bytes,
       })),
@@ -136,17 +136,17 @@ const telegram_react: ToolDef<Settings, typeof React> = {
   effect: 'write',
   idempotent: true,
   openWorld: true,
-  available: configured,
+  available: hasToken,
   sideEffects: ['changes the reaction of the bot to a message'],
   examples: [{ input: { emoji: '👍', message_id: '123' } }],
   async run({ emoji, chat_id: requestedChat, message_id, is_big }, ctx) {
     const chat = chatOf(requestedChat, ctx)
     const { origin } = ctx
     const message = message_id || (origin.platform === 'telegram' ? origin.messageId : '')
-    if (!message) throw missing('message_id')
+    if (!message) throw createMissingError('message_id')
     if (!/^[1-9]\d{0,15}$/.test(message))
       throw invalid(`invalid message_id: ${message.slice(0, 40)}`, 'Pass its number.')
-    const reaction = reactionOf(emoji)
+    const reaction = findReaction(emoji)
     if (reaction === undefined)
       throw invalid(
         `emoji is not in Telegram standard reactions list: ${emoji}`,
@@ -189,7 +189,7 @@ export default defineModule({
   config: Config,
   synonyms: [['telegram', 'tg']],
   start({ config, log, signal, services }) {
-    if (configured({ config }) !== true) return
+    if (hasToken({ config }) !== true) return
     const api = apiFor(config, log)
     const remove = services.adapters?.add(createAdapter(api, config))
     if (remove) signal.addEventListener('abort', remove, { once: true })

@@ -5,10 +5,11 @@ const REACTIONS =
   )
 
 /** Keyboards add or omit variation selectors. */
-const bare = (emoji: string): string => emoji.replaceAll('\uFE0F', '')
+const removeSelectors = (emoji: string): string => emoji.replaceAll('\uFE0F', '')
 
-const spellings = new Map(REACTIONS.map((emoji) => [bare(emoji), emoji]))
+const spellings = new Map(REACTIONS.map((emoji) => [removeSelectors(emoji), emoji]))
 
-export const reactionOf = (emoji: string): string | undefined => spellings.get(bare(emoji.trim()))
+/** The reaction in Telegram's spelling. */
+export const findReaction = (emoji: string): string | undefined => spellings.get(removeSelectors(emoji.trim()))
 
 export const reactionList = REACTIONS.join(' ')

@@ -6,7 +6,7 @@ import { languageOf } from '../../modules/_speech.ts'
 import { createBotApi } from '../../modules/telegram/api.ts'
 import { Config } from '../../modules/telegram/config.ts'
 import telegram from '../../modules/telegram/index.ts'
-import { split } from '../../modules/telegram/split.ts'
+import { splitText } from '../../modules/telegram/split-text.ts'
 import { type Caller, localCaller, noOrigin } from '../../src/core/caller.ts'
 import { createLog } from '../../src/core/log.ts'
 import type { CachedMessage } from '../../src/index.ts'
@@ -330,8 +330,8 @@ describe('telegram_send_voice', () => {
 
 describe('the adapter', () => {
   it('splits long texts at the end of a paragraph', () => {
-    expect(split(`${'a'.repeat(3500)}\n\n${'b'.repeat(3500)}`)).toEqual(['a'.repeat(3500), 'b'.repeat(3500)])
-    expect(split('short')).toEqual(['short'])
+    expect(splitText(`${'a'.repeat(3500)}\n\n${'b'.repeat(3500)}`)).toEqual(['a'.repeat(3500), 'b'.repeat(3500)])
+    expect(splitText('short')).toEqual(['short'])
   })
 
   it('replies to a message, and knows its chats', async () => {

@@ -1,4 +1,6 @@
 import { type CallContext, type Fetch, type FetchInit, isPegboardError, type Processes, ToolError } from 'pegboard'
+import { unavailable } from '../../_errors.ts'
+import { isRecord, type Json } from '../../_is-record.ts'
 import { parseJsonText } from '../../_text.ts'
 import type { Mode, Settings } from '../config.ts'
 import type { Reference } from '../store.ts'
@@ -12,7 +14,7 @@ export interface ImageRequest {
   readonly height: number
   readonly references: readonly Reference[]
   /** The other parameters of the call. */
-  readonly more: Readonly<Record<string, unknown>>
+  readonly parameters: Json
 }
 
 export interface BackendContext {
@@ -25,9 +27,6 @@ export interface BackendContext {
   readonly cacheDir: string
   readonly ctx: Pick<CallContext<Settings>, 'signal' | 'progress'>
 }
-
-export const unavailable = (what: string, hint: string): ToolError =>
-  new ToolError(what, { code: 'E_BACKEND_UNAVAILABLE', hint, retryable: true })
 
 /** Sends a request to a backend and reports its own error message. `setting` is where the backend is configured. */
 export async function sendToBackend(
@@ -47,46 +46,36 @@ export async function sendToBackend(
   if (response.ok) return response
   const body = await response.text()
   // Shortened after redaction, because half a key would not be recognized.
-  const words = (secret === undefined ? body : body.replaceAll(secret, '<key>')).slice(0, 300)
+  const reason = (secret === undefined ? body : body.replaceAll(secret, '<key>')).slice(0, 300)
   throw response.status >= 500 || response.status === 401 || response.status === 403
-    ? unavailable(`The backend answered ${response.status}: ${words}`, hint)
-    : new ToolError(`The backend refused the request with ${response.status}: ${words}`, {
+    ? unavailable(`The backend answered ${response.status}: ${reason}`, hint)
+    : new ToolError(`The backend refused the request with ${response.status}: ${reason}`, {
         hint: 'Change the request.',
       })
 }
 
 /** The backend's response as JSON. @throws ToolError if it is not JSON */
-export async function jsonOf(response: Response): Promise<Readonly<Record<string, unknown>>> {
-  const found = parseJsonText(await response.text())?.value
-  if (typeof found !== 'object' || found === null || Array.isArray(found))
-    throw new ToolError('The backend answered with an unexpected type.', {
-      code: 'E_BACKEND_UNAVAILABLE',
-      hint: 'The operator checks the address in modules.media.config.',
-    })
-  return found as Readonly<Record<string, unknown>>
+export async function parseAnswer(response: Response): Promise<Json> {
+  const answer = parseJsonText(await response.text())?.value
+  if (!isRecord(answer))
+    throw unavailable(
+      'The backend answered with an unexpected type.',
+      'The operator checks the address in modules.media.config.',
+    )
+  return answer
 }
 
 export const bearer = (key: string | undefined): Record<string, string> =>
   key === undefined ? {} : { authorization: `Bearer ${key}` }
 
-/** A form as bytes, with its content type. */
-export async function encodeForm(form: FormData) {
-  const response = new Response(form)
-  const type = response.headers.get('content-type') ?? ''
-  return { body: new Uint8Array(await response.arrayBuffer()), type }
-}
-
-export const blobOf = ({ data, mimetype }: { readonly data: Uint8Array; readonly mimetype: string }): Blob =>
-  new Blob([Uint8Array.from(data)], { type: mimetype })
-
 /** Replaces `%name%` placeholders; a text that consists of one placeholder keeps the type of its value. */
 export function fillPlaceholders(value: unknown, values: Readonly<Record<string, unknown>>): unknown {
   if (typeof value === 'string') {
-    const whole = /^%(\w+)%$/.exec(value)?.[1]
-    if (whole !== undefined && whole in values) return values[whole]
+    const onlyName = /^%(\w+)%$/.exec(value)?.[1]
+    if (onlyName !== undefined && onlyName in values) return values[onlyName]
     return value.replace(/%(\w+)%/g, (mark, name: string) => (name in values ? String(values[name] ?? '') : mark))
   }
-  if (Array.isArray(value)) return value.map((one) => fillPlaceholders(one, values))
+  if (Array.isArray(value)) return value.map((item) => fillPlaceholders(item, values))
   if (typeof value === 'object' && value !== null)
     return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, fillPlaceholders(inner, values)]))
   return value

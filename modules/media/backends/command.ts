@@ -1,8 +1,9 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ToolError } from 'pegboard'
+import { unavailable } from '../../_errors.ts'
 import { runProgram } from '../../_program.ts'
-import { type BackendContext, fillPlaceholders, unavailable } from './backend.ts'
+import { type BackendContext, fillPlaceholders } from './backend.ts'
 
 /**
  * Runs a configured program without a shell and reads its `%output%` file. Values replace their placeholders and
@@ -35,7 +36,7 @@ export async function runBackendCommand(
     }
     await runProgram(processes, {
       command,
-      args: args.map((one) => String(fillPlaceholders(one, { ...values, ...paths }) ?? '')),
+      args: args.map((arg) => String(fillPlaceholders(arg, { ...values, ...paths }) ?? '')),
       folder,
       as: 'The program',
       signal,

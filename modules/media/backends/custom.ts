@@ -1,6 +1,6 @@
 import { ToolError } from 'pegboard'
 import type { ImageSettings } from '../config.ts'
-import { type BackendContext, bearer, type ImageRequest, jsonOf, sendToBackend } from './backend.ts'
+import { type BackendContext, bearer, type ImageRequest, parseAnswer, sendToBackend } from './backend.ts'
 
 type Settings = Extract<ImageSettings, { type: 'custom' }>
 
@@ -10,9 +10,9 @@ export async function draw(
   image: Settings,
   { fetch, ctx: { signal } }: BackendContext,
 ): Promise<Uint8Array> {
-  const { mode, prompt, negative, width, height, references, more } = request
+  const { mode, prompt, negative, width, height, references, parameters } = request
   const body = JSON.stringify({
-    ...more,
+    ...parameters,
     mode,
     prompt,
     ...(negative === undefined ? {} : { negative_prompt: negative }),
@@ -23,11 +23,11 @@ export async function draw(
       : { images: references.map(({ data, mimetype }) => ({ mimetype, data: Buffer.from(data).toString('base64') })) }),
   })
   const headers = { ...bearer(image.api_key), 'content-type': 'application/json', accept: 'image/*, application/json' }
-  const how = { setting: 'modules.media.config.image', secret: image.api_key }
-  const response = await sendToBackend(fetch, image.base_url, { method: 'POST', headers, body, signal }, how)
+  const errorContext = { setting: 'modules.media.config.image', secret: image.api_key }
+  const response = await sendToBackend(fetch, image.base_url, { method: 'POST', headers, body, signal }, errorContext)
   if (response.headers.get('content-type')?.startsWith('image/')) return new Uint8Array(await response.arrayBuffer())
-  const answer = await jsonOf(response)
-  const found = answer['image'] ?? (answer['images'] as readonly unknown[] | null | undefined)?.[0]
-  if (typeof found !== 'string') throw new ToolError('The backend answered without an image.')
-  return Buffer.from(found.replace(/^data:[^,]*,/, ''), 'base64')
+  const answer = await parseAnswer(response)
+  const base64 = answer['image'] ?? (answer['images'] as readonly unknown[] | null | undefined)?.[0]
+  if (typeof base64 !== 'string') throw new ToolError('The backend answered without an image.')
+  return Buffer.from(base64.replace(/^data:[^,]*,/, ''), 'base64')
 }
