@@ -9,7 +9,7 @@ import { PolicyInput } from './sql-policy.ts'
 const DRIVERS = ['sqlite', 'postgresql', 'mysql'] as const
 
 /** Settings that both a configured connection and `connect` accept. */
-export const place = {
+export const connectionParameters = {
   driver: z.enum(DRIVERS).optional().describe('Kind of database; mysql includes MariaDB.'),
   database: z
     .string()
@@ -33,7 +33,7 @@ export const Options = z.strictObject({
 })
 
 /** True if it names a database. */
-function leadsSomewhere(given: ConnectionAddress): boolean {
+function namesDatabase(given: ConnectionAddress): boolean {
   try {
     const { driver, database } = parseConnectionUrl(given)
     return driver !== undefined && database !== undefined
@@ -44,7 +44,7 @@ function leadsSomewhere(given: ConnectionAddress): boolean {
 
 const Connection = z
   .strictObject({
-    ...place,
+    ...connectionParameters,
     description: z.string().max(500).optional().describe('Description of its data, for models.'),
     options: Options.default({}).describe('Driver options.'),
     policy: PolicyInput.optional().describe('Policy for statements; default default_policy.'),
@@ -53,7 +53,7 @@ const Connection = z
       'More functions that statements can call under readonly and safe_write (PostgreSQL, MySQL).',
     ),
   })
-  .refine(leadsSomewhere, 'give driver and database, or a url such as postgres://user@host/name or sqlite:data.db')
+  .refine(namesDatabase, 'give driver and database, or a url such as postgres://user@host/name or sqlite:data.db')
 export type Connection = z.infer<typeof Connection>
 
 const ID = z.string().regex(/^[A-Za-z0-9_.-]{1,64}$/)
@@ -111,7 +111,9 @@ export function pathsFor(settings: Settings): Paths {
 }
 
 /** Where a connection leads, as far as given. */
-export type ConnectionAddress = { readonly [K in keyof typeof place]?: z.infer<(typeof place)[K]> | undefined }
+export type ConnectionAddress = {
+  readonly [K in keyof typeof connectionParameters]?: z.infer<(typeof connectionParameters)[K]> | undefined
+}
 
 const SCHEMES: Readonly<Record<string, Target['driver']>> = {
   'postgres:': 'postgresql',

@@ -1,7 +1,7 @@
 import { type ToolDef, z } from 'pegboard'
-import { isAdmin } from '../_admin.ts'
+import { canActForOthers } from '../_admin.ts'
 import { denied, notFound } from '../_errors.ts'
-import { Options, place, type Settings } from './config.ts'
+import { connectionParameters, Options, type Settings } from './config.ts'
 import * as connections from './connections.ts'
 import { PolicyInput } from './sql-policy.ts'
 import { connection_id } from './tool-parts.ts'
@@ -10,7 +10,7 @@ const common = { tags: ['database', 'connection'] }
 
 const Connect = z.object({
   connection_id,
-  ...place,
+  ...connectionParameters,
   policy: PolicyInput.optional().describe(
     'Policy for statements: readonly, safe_write (rows, not structure) or unrestricted.',
   ),
@@ -41,12 +41,12 @@ export const connect: ToolDef<Settings, typeof Connect> = {
   hidden: ['password', 'password_env', 'options', 'accept_role', 'allowed_functions'],
   effect: 'write',
   idempotent: true,
-  available: connections.mayConnect,
+  available: connections.canConnect,
   sideEffects: ['opens a connection', 'creates the file of a new SQLite database'],
   examples: [{ input: { connection_id: 'shop' } }, { input: { driver: 'sqlite', database: 'data.db' } }],
   async run(request, ctx) {
     const link = await connections.connect(ctx, request)
-    return { connected: true, ...connections.shownConnection(ctx, link) }
+    return { connected: true, ...connections.describeConnection(ctx, link) }
   },
 }
 
@@ -59,28 +59,27 @@ export const disconnect: ToolDef<Settings, typeof Disconnect> = {
   input: Disconnect,
   effect: 'write',
   idempotent: true,
-  available: connections.someConnection,
+  available: connections.hasConnection,
   sideEffects: ['closes connections'],
   examples: [{ input: { connection_id: '*' } }],
   async run({ connection_id }, ctx) {
     const connectionsById = connections.connectionsFor(ctx)
     // Calls of others run on configured connections.
-    const mayClose = ({ owner }: connections.NamedConnection): boolean =>
-      owner !== undefined || ctx.caller.principal === 'local' || isAdmin(ctx)
-    const chosen =
-      connection_id === '*' ? [...connectionsById.values()].filter(mayClose) : [connectionsById.get(connection_id)]
-    const closed: string[] = []
-    for (const named of chosen) {
-      if (!named) throw notFound(`Unknown connection: "${connection_id}".`, 'list_connections lists them.')
-      if (!mayClose(named))
+    const canClose = ({ owner }: connections.NamedConnection): boolean => owner !== undefined || canActForOthers(ctx)
+    const requested =
+      connection_id === '*' ? [...connectionsById.values()].filter(canClose) : [connectionsById.get(connection_id)]
+    const closedIds: string[] = []
+    for (const connection of requested) {
+      if (!connection) throw notFound(`Unknown connection: "${connection_id}".`, 'list_connections lists them.')
+      if (!canClose(connection))
         throw denied(
-          `"${named.id}" is shared with other users, so only admins can disconnect it.`,
+          `"${connection.id}" is shared with other users, so only admins can disconnect it.`,
           'It needs no disconnect. Ask the operator, who gives the role "admin".',
         )
-      if (connections.isOpen(ctx, named)) closed.push(named.id)
-      await connections.close(ctx, named)
+      if (connections.isOpen(ctx, connection)) closedIds.push(connection.id)
+      await connections.close(ctx, connection)
     }
-    return { disconnected: closed }
+    return { disconnected: closedIds }
   },
 }
 
@@ -91,11 +90,13 @@ export const list_connections: ToolDef<Settings> = {
     'List the databases you can use, with the names for the other tools: kind, database, policy, and whether it is open.',
   aliases: ['databases', 'show connections', 'lister les bases', 'bases de datos'],
   effect: 'read',
-  available: connections.someConnection,
+  available: connections.hasConnection,
   sideEffects: ['none'],
   examples: [{ input: {} }],
   run: (_input, ctx) => ({
-    connections: [...connections.connectionsFor(ctx).values()].map((named) => connections.shownConnection(ctx, named)),
+    connections: [...connections.connectionsFor(ctx).values()].map((named) =>
+      connections.describeConnection(ctx, named),
+    ),
   }),
 }
 
@@ -108,12 +109,12 @@ export const set_policy: ToolDef<Settings, typeof SetPolicy> = {
   input: SetPolicy,
   effect: 'write',
   idempotent: true,
-  available: connections.someConnection,
+  available: connections.hasConnection,
   sideEffects: ['changes the policy of a connection'],
   examples: [{ input: { connection_id: 'default', policy: 'readonly' } }],
   run: ({ connection_id, policy }, ctx) => {
     connections.tightenPolicy(ctx, connection_id, policy)
     const named = connections.connectionsFor(ctx).get(connection_id)
-    return named && connections.shownConnection(ctx, named)
+    return named && connections.describeConnection(ctx, named)
   },
 }

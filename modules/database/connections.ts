@@ -20,7 +20,7 @@ import {
   type Settings,
 } from './config.ts'
 import type { Dialect, Driver, RoleWarning, Target } from './driver.ts'
-import { narrowPolicy, type Policy, type PolicyInput, policyOf, shownPolicy } from './sql-policy.ts'
+import { describePolicy, narrowPolicy, type Policy, type PolicyInput, policyOf } from './sql-policy.ts'
 
 /** A connection by name; it is opened on first use. */
 export interface NamedConnection {
@@ -56,13 +56,13 @@ interface ConnectionState {
   changed(): void
 }
 
-const MAX_OWN = 16
+const MAX_CONNECTIONS_PER_OWNER = 16
 const key = (owner: string | undefined, id: string): string => `${owner ?? ''}\0${id}`
 
 // One process may run several gateways, but this module is imported once.
 const states = new WeakMap<object, ConnectionState>()
-const NOWHERE = {}
-const keyOf = ({ processes }: Services): object => processes ?? NOWHERE
+const NO_PROCESSES = {}
+const keyOf = ({ processes }: Services): object => processes ?? NO_PROCESSES
 
 export function startConnections(services: Services, log: Log, changed: () => void): ConnectionState {
   const state: ConnectionState = {
@@ -108,23 +108,23 @@ export function connectionsFor({ config, caller, services }: View): ReadonlyMap<
 export const isOpen = ({ services }: Pick<Ctx, 'services'>, { target }: NamedConnection): boolean =>
   states.get(keyOf(services))?.drivers.has(JSON.stringify(target)) === true
 
-export const someConnection = (view: View): true | string =>
+export const hasConnection = (view: View): true | string =>
   connectionsFor(view).size > 0 || `name a database in ${SETTING}.connections, or open one in a set-up step`
 
-const atLeast =
+const hasPreset =
   (presets: readonly Policy['preset'][]) =>
   (view: View): true | string => {
     const namedConnections = [...connectionsFor(view).values()]
-    if (namedConnections.length === 0) return someConnection(view)
+    if (namedConnections.length === 0) return hasConnection(view)
     return (
       namedConnections.some(({ policy }) => presets.includes(policy.preset)) ||
       `set ${namedConnections[0]?.setting}.policy to ${presets.map((one) => `"${one}"`).join(' or ')}`
     )
   }
-export const someWriting = atLeast(['safe_write', 'unrestricted'])
-export const someUnrestricted = atLeast(['unrestricted'])
+export const hasWritableConnection = hasPreset(['safe_write', 'unrestricted'])
+export const hasUnrestrictedConnection = hasPreset(['unrestricted'])
 
-export const mayConnect = (view: View): true | string =>
+export const canConnect = (view: View): true | string =>
   view.config.roots.length > 0 ||
   view.config.allowed_hosts.length > 0 ||
   connectionsFor(view).size > 0 ||
@@ -286,26 +286,26 @@ async function createDriver(place: Target, { processes }: Services, config: Sett
 }
 
 async function checkLogin(state: ConnectionState, driver: Driver, named: NamedConnection): Promise<void> {
-  let looked = state.roleChecks.get(driver)
-  if (!looked) {
+  let check = state.roleChecks.get(driver)
+  if (!check) {
     // Shared by concurrent callers, and not cancelled by one of them.
-    looked = driver.checkRole()
-    state.roleChecks.set(driver, looked)
-    looked.then(
-      (powers) =>
-        powers &&
+    check = driver.checkRole()
+    state.roleChecks.set(driver, check)
+    check.then(
+      (warning) =>
+        warning &&
         state.log?.warn('a read-only connection has a login that can do more', {
           connection: named.id,
-          reason: powers.reason,
+          reason: warning.reason,
           setting: `${named.setting}.accept_role`,
         }),
       () => state.roleChecks.delete(driver),
     )
   }
-  const powers = await looked
-  if (powers && !named.acceptRole)
+  const warning = await check
+  if (warning && !named.acceptRole)
     throw denied(
-      `The connection "${named.id}" is read-only, but ${powers.reason}.`,
+      `The connection "${named.id}" is read-only, but ${warning.reason}.`,
       `The operator uses a login that can only read, or sets ${named.setting}.accept_role to true.`,
     )
 }
@@ -334,7 +334,7 @@ export async function connect(ctx: Ctx, request: ConnectRequest): Promise<OpenCo
     })
   if (givenEntries.length === 0 && before) {
     if (wantedPolicy !== undefined) tightenPolicy(ctx, id, wantedPolicy)
-    return await checkAnswers(ctx, await link(ctx, id))
+    return await checkResponse(ctx, await link(ctx, id))
   }
   if (before && (before.owner === undefined ? !ctx.setup || ctx.config.connections[id] !== undefined : false))
     throw invalid(
@@ -342,18 +342,18 @@ export async function connect(ctx: Ctx, request: ConnectRequest): Promise<OpenCo
       'Leave out the other parameters to use it, or choose another name.',
     )
   const named = ctx.setup ? operatorConnection(ctx, request) : await clientConnection(ctx, state, request)
-  const connection = await checkAnswers(ctx, await openConnection(ctx, named))
+  const connection = await checkResponse(ctx, await openConnection(ctx, named))
   if (before && JSON.stringify(before.target) !== JSON.stringify(named.target)) await close(ctx, before)
   state.opened.set(key(named.owner, id), named)
   state.changed()
-  if (persist && !ctx.setup) await remember(ctx, { ...rest, connection_id: id, policy: wantedPolicy })
+  if (persist && !ctx.setup) await saveRequest(ctx, { ...rest, connection_id: id, policy: wantedPolicy })
   return connection
 }
 
 const kvKey = (ctx: Ctx, id: string): string => `connection:${ctx.caller.principal}:${id}`
 
 /** Without a password: those are stored by the operator only. */
-async function remember(ctx: Ctx, { connection_id, ...request }: ConnectRequest): Promise<void> {
+async function saveRequest(ctx: Ctx, { connection_id, ...request }: ConnectRequest): Promise<void> {
   if (
     request.password !== undefined ||
     (request.url !== undefined && parseConnectionUrl(request).password !== undefined)
@@ -394,8 +394,8 @@ async function clientConnection(ctx: Ctx, state: ConnectionState, request: Conne
         `Only the operator can set ${name}.`,
         `Leave it out, or ask the operator to set it in ${SETTING}.connections.`,
       )
-  if ([...state.opened.values()].filter(({ owner }) => owner === caller.principal).length >= MAX_OWN)
-    throw overloaded(`${MAX_OWN} connections are already open.`, 'Close one with disconnect.')
+  if ([...state.opened.values()].filter(({ owner }) => owner === caller.principal).length >= MAX_CONNECTIONS_PER_OWNER)
+    throw overloaded(`${MAX_CONNECTIONS_PER_OWNER} connections are already open.`, 'Close one with disconnect.')
   const place = parseConnectionUrl(request)
   const ceiling = policyOf(config.default_policy)
   const allowed = narrowPolicy(ceiling, policyOf(policy), `${SETTING}.default_policy`)
@@ -412,12 +412,12 @@ async function clientConnection(ctx: Ctx, state: ConnectionState, request: Conne
   }
 }
 
-const USUAL_PORT: Readonly<Record<Dialect['name'], number>> = { sqlite: 0, postgresql: 5_432, mysql: 3_306 }
+const DEFAULT_PORTS: Readonly<Record<Dialect['name'], number>> = { sqlite: 0, postgresql: 5_432, mysql: 3_306 }
 
 function serverFor(config: Settings, place: ConnectionAddress, id: string): Target {
   const target = targetOf(id, place, config)
   const host = (target.host ?? '127.0.0.1').toLowerCase()
-  const port = target.port ?? USUAL_PORT[target.driver]
+  const port = target.port ?? DEFAULT_PORTS[target.driver]
   if (!config.allowed_hosts.some((one) => one.toLowerCase() === host || one.toLowerCase() === `${host}:${port}`))
     throw denied(
       'This server is not allowed.',
@@ -444,7 +444,7 @@ async function fileFor(config: Settings, place: ConnectionAddress, policy: Polic
 }
 
 /** Checks that the database answers. */
-async function checkAnswers(ctx: Ctx, connection: OpenConnection): Promise<OpenConnection> {
+async function checkResponse(ctx: Ctx, connection: OpenConnection): Promise<OpenConnection> {
   const [outcome] = await connection.driver.run({
     statements: [{ sql: 'SELECT 1', params: [] }],
     access: 'read',
@@ -493,7 +493,7 @@ export async function close(ctx: Ctx, named: NamedConnection): Promise<void> {
 }
 
 /** What everyone may know about it: neither server nor login. */
-export function shownConnection(
+export function describeConnection(
   ctx: Pick<Ctx, 'services' | 'config'>,
   named: NamedConnection,
 ): Readonly<Record<string, unknown>> {
@@ -502,7 +502,7 @@ export function shownConnection(
     id: named.id,
     driver,
     database: driver === 'sqlite' && database !== ':memory:' ? basename(database) : database,
-    policy: shownPolicy(named.policy),
+    policy: describePolicy(named.policy),
     open: isOpen(ctx, named),
     ...(named.description !== undefined && { description: named.description }),
     ...(named.role !== undefined && { role: named.role }),

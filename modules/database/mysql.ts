@@ -2,13 +2,14 @@ import type { Socket } from 'node:net'
 import type * as Mysql from 'mysql2'
 import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
 import { createTurns } from '../_turns.ts'
-import { exactJson, timeoutError, toJsonValue, withDeadline } from './deadline.ts'
+import { timeoutError, withDeadline } from './deadline.ts'
+import { createDeniedFunctionError } from './denied-function-error.ts'
 import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, StatementOutcome, Target } from './driver.ts'
-import { rowGuard, tooLarge } from './huge.ts'
+import { exactJson, toJsonValue } from './json-values.ts'
 import { loadPackage } from './load-package.ts'
 import { mysqlCatalog } from './mysql-catalog.ts'
-import { refusedCall } from './refused-call.ts'
-import { unavailable } from './unavailable.ts'
+import { rowGuard, tooLarge } from './row-size.ts'
+import { toUnavailableError } from './unavailable.ts'
 
 export const mysqlDialect: Dialect = {
   name: 'mysql',
@@ -41,7 +42,7 @@ export const mysqlDialect: Dialect = {
 /**
  * Functions with effects outside the database that a read-only transaction does not prevent: files, locks, counters.
  */
-const OUTSIDE = new Set(
+const EXTERNAL_FUNCTIONS = new Set(
   (
     'load_file get_lock release_lock release_all_locks master_pos_wait master_gtid_wait source_pos_wait wait_for_executed_gtid_set ' +
     'nextval setval lastval sys_exec sys_eval sys_get sys_set lib_mysqludf_sys_info'
@@ -54,7 +55,7 @@ const HARMLESS_WRITING = new Set(['nextval', 'lastval'])
 /**
  * Flags of sql_mode that change how SQL is parsed are removed, so that statements mean what the policy check assumes.
  */
-const MODES = new Set(
+const ALLOWED_MODES = new Set(
   (
     'STRICT_TRANS_TABLES STRICT_ALL_TABLES NO_ZERO_IN_DATE NO_ZERO_DATE ERROR_FOR_DIVISION_BY_ZERO NO_ENGINE_SUBSTITUTION ' +
     'NO_AUTO_CREATE_USER ONLY_FULL_GROUP_BY NO_AUTO_VALUE_ON_ZERO NO_UNSIGNED_SUBTRACTION PIPES_AS_CONCAT REAL_AS_FLOAT ' +
@@ -96,11 +97,11 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
 
   const connect = (): Promise<Connection> =>
     new Promise((resolve, reject) => {
-      pool.getConnection((error, connection) => (error ? reject(unavailable(error)) : resolve(connection)))
+      pool.getConnection((error, connection) => (error ? reject(toUnavailableError(error)) : resolve(connection)))
     })
 
   /** Runs one of our own statements over the text protocol. */
-  const plain = (connection: Mysql.Connection, sql: string): Promise<readonly unknown[][]> =>
+  const queryText = (connection: Mysql.Connection, sql: string): Promise<readonly unknown[][]> =>
     new Promise((resolve, reject) => {
       connection.query({ sql, rowsAsArray: true }, (error: unknown, rows: unknown) =>
         error ? reject(error) : resolve(Array.isArray(rows) ? (rows as unknown[][]) : []),
@@ -112,11 +113,11 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     const other = mysql.createConnection(settings)
     other.on('error', () => undefined)
     try {
-      await plain(other, `KILL QUERY ${Number(id)}`)
+      await queryText(other, `KILL QUERY ${Number(id)}`)
     } catch (error) {
       log.warn('a statement could not be stopped; its session is closed', { error })
     } finally {
-      sever(other)
+      destroyConnection(other)
     }
   }
 
@@ -129,7 +130,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       end()
       throw error
     })
-    let sound = false
+    let isReusable = false
     const lost = (): void => undefined
     connection.on('error', lost)
     try {
@@ -139,32 +140,36 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
         signal,
         () => kill(connection),
       )
-      sound = true
+      isReusable = true
       return result
     } catch (error) {
-      sound = isPegboardError(error) && error.code !== 'E_TIMEOUT' && error.code !== 'E_DB_UNAVAILABLE'
+      isReusable = isPegboardError(error) && error.code !== 'E_TIMEOUT' && error.code !== 'E_DB_UNAVAILABLE'
       throw error
     } finally {
       connection.off('error', lost)
-      if (sound && !given.has(connection)) await leave(connection)
-      else sever(connection)
+      if (isReusable && !destroyed.has(connection)) await resetConnection(connection)
+      else destroyConnection(connection)
       end()
     }
   }
   /** Sessions that were destroyed while sending rows. */
-  const given = new WeakSet<object>()
+  const destroyed = new WeakSet<object>()
 
   /** Resets what a statement changed in its session. */
-  const leave = (connection: Connection): Promise<void> =>
+  const resetConnection = (connection: Connection): Promise<void> =>
     new Promise((resolve) => {
       connection.reset((error) => {
-        if (error) sever(connection)
+        if (error) destroyConnection(connection)
         else connection.release()
         resolve()
       })
     })
 
-  function ask(connection: Connection, { sql, params }: Statement, limits: Pick<Batch, 'maxRows' | 'maxBytes'>) {
+  function runStatement(
+    connection: Connection,
+    { sql, params }: Statement,
+    limits: Pick<Batch, 'maxRows' | 'maxBytes'>,
+  ) {
     return new Promise<Answer>((resolve, reject) => {
       const rows: (readonly unknown[])[] = []
       let columns: readonly string[] = []
@@ -180,8 +185,8 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       const guard = rowGuard(streamOf(connection), () => {
         if (over) return
         over = true
-        given.add(connection)
-        sever(connection)
+        destroyed.add(connection)
+        destroyConnection(connection)
         reject(tooLarge())
       })
       // A statement without a callback is not told when its connection ends.
@@ -189,9 +194,9 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
         guard.stop()
         if (over) return
         over = true
-        given.add(connection)
-        sever(connection)
-        reject(unavailable(error))
+        destroyed.add(connection)
+        destroyConnection(connection)
+        reject(toUnavailableError(error))
       }
       connection.once('error', lost)
       const end = (truncated: boolean): void => {
@@ -216,7 +221,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
         })
         .on('fields', (fields: readonly Field[] | undefined) => {
           columns = fields?.map(({ name }) => name) ?? columns
-          isJson = fields?.map(holdsJson) ?? isJson
+          isJson = fields?.map(isJsonField) ?? isJson
         })
         .on('result', (row: unknown) => {
           if (over) return
@@ -234,8 +239,8 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
             return
           }
           // There is no other way to make the server stop sending.
-          given.add(connection)
-          sever(connection)
+          destroyed.add(connection)
+          destroyConnection(connection)
           end(true)
         })
         .on('end', () => end(false))
@@ -245,10 +250,10 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
   async function begin(connection: Connection, work: Batch): Promise<void> {
     let serverInfo = prepared.get(connection)
     if (!serverInfo) {
-      const [[version, mode] = []] = await plain(connection, 'SELECT VERSION(), @@SESSION.sql_mode')
+      const [[version, mode] = []] = await queryText(connection, 'SELECT VERSION(), @@SESSION.sql_mode')
       const modes = String(mode ?? '')
         .split(',')
-        .filter((one) => MODES.has(one))
+        .filter((one) => ALLOWED_MODES.has(one))
       serverInfo = { mariadb: /mariadb/i.test(String(version)), modes: modes.join(',') }
       prepared.set(connection, serverInfo)
     }
@@ -256,28 +261,33 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     const limit = serverInfo.mariadb
       ? `max_statement_time = ${work.timeoutMs / 1_000}`
       : `SESSION max_execution_time = ${Math.ceil(work.timeoutMs)}`
-    await plain(
+    await queryText(
       connection,
       `SET SESSION sql_mode = '${serverInfo.modes}', SESSION innodb_lock_wait_timeout = ${seconds}, SESSION lock_wait_timeout = ${seconds}, ${limit}`,
     )
-    if (work.access === 'read') await plain(connection, 'START TRANSACTION READ ONLY')
-    else if (work.atomic) await plain(connection, 'START TRANSACTION')
+    if (work.access === 'read') await queryText(connection, 'START TRANSACTION READ ONLY')
+    else if (work.atomic) await queryText(connection, 'START TRANSACTION')
   }
 
-  async function perform(connection: Connection, work: Batch, over: AbortSignal): Promise<readonly StatementOutcome[]> {
+  async function runBatch(
+    connection: Connection,
+    work: Batch,
+    over: AbortSignal,
+  ): Promise<readonly StatementOutcome[]> {
     const reads = work.access === 'read'
     const outcomes: StatementOutcome[] = []
     await begin(connection, work)
     for (const [at, statement] of work.statements.entries()) {
       try {
         checkCalls(statement, allowed, reads)
-        if (given.has(connection)) throw sessionCut()
+        if (destroyed.has(connection)) throw createSessionEndedError()
         over.throwIfAborted()
-        outcomes.push(await ask(connection, statement, work))
+        outcomes.push(await runStatement(connection, statement, work))
       } catch (error) {
         const failure = errorOf(error, work, work.atomic ? at : undefined)
         if (work.atomic || work.statements.length === 1 || over.aborted || failure.code === 'E_TIMEOUT') {
-          if (!given.has(connection)) await plain(connection, 'ROLLBACK').catch(() => sever(connection))
+          if (!destroyed.has(connection))
+            await queryText(connection, 'ROLLBACK').catch(() => destroyConnection(connection))
           throw failure
         }
         outcomes.push({ error: failure })
@@ -285,11 +295,11 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       }
       work.onDone?.(at + 1)
     }
-    if (given.has(connection)) return outcomes
-    if (reads) await plain(connection, 'ROLLBACK')
+    if (destroyed.has(connection)) return outcomes
+    if (reads) await queryText(connection, 'ROLLBACK')
     else if (work.atomic) {
       over.throwIfAborted()
-      await plain(connection, 'COMMIT')
+      await queryText(connection, 'COMMIT')
     }
     return outcomes
   }
@@ -299,13 +309,13 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     catalog: mysqlCatalog,
     run: (work) =>
       session(work, (connection, over) =>
-        perform(connection, work, over).catch((error: unknown) => {
+        runBatch(connection, work, over).catch((error: unknown) => {
           throw errorOf(error, work)
         }),
       ),
     checkRole: () =>
       session({ timeoutMs: target.connectMs, signal: new AbortController().signal, who: '' }, async (connection) =>
-        roleWarningOf((await plain(connection, 'SHOW GRANTS')).map(([line]) => String(line))),
+        roleWarningOf((await queryText(connection, 'SHOW GRANTS')).map(([line]) => String(line))),
       ),
     close: () => new Promise((resolve) => pool.end(() => resolve())),
   }
@@ -319,18 +329,18 @@ interface Field {
 
 const JSON_TYPE = 245
 /** MariaDB sends JSON as text, with a separate type mark. */
-const holdsJson = ({ columnType, extendedFormat }: Field): boolean =>
+const isJsonField = ({ columnType, extendedFormat }: Field): boolean =>
   columnType === JSON_TYPE || extendedFormat === 'json'
 
 const streamOf = (connection: Mysql.Connection): Socket => (connection as unknown as { stream: Socket }).stream
 
 /** `destroy` of the driver ends only the sending side; the server would keep sending. */
-function sever(connection: Mysql.Connection): void {
+function destroyConnection(connection: Mysql.Connection): void {
   connection.destroy()
   streamOf(connection).destroy()
 }
 
-const sessionCut = (): ToolError =>
+const createSessionEndedError = (): ToolError =>
   new ToolError('The session ended because a result was too long.', { hint: 'Query less data in each statement.' })
 
 const toParam = (value: unknown): unknown =>
@@ -344,11 +354,13 @@ const sslOf = ({ ssl = 'off', ca }: Target): Pick<Mysql.PoolOptions, 'ssl'> =>
   ssl === 'off' ? {} : { ssl: { rejectUnauthorized: ssl === 'verify', ...(ca !== undefined && { ca }) } }
 
 function checkCalls({ calls = [] }: Statement, allowed: ReadonlySet<string>, reads: boolean): void {
-  const bad = calls.find((name) => OUTSIDE.has(name) && !allowed.has(name) && (reads || !HARMLESS_WRITING.has(name)))
-  if (bad !== undefined) throw refusedCall(bad, reads)
+  const bad = calls.find(
+    (name) => EXTERNAL_FUNCTIONS.has(name) && !allowed.has(name) && (reads || !HARMLESS_WRITING.has(name)),
+  )
+  if (bad !== undefined) throw createDeniedFunctionError(bad, reads)
 }
 
-const HARMLESS = new Set(
+const HARMLESS_RIGHTS = new Set(
   'USAGE,SELECT,SHOW VIEW,SHOW DATABASES,PROCESS,REPLICATION CLIENT,BINLOG MONITOR,SLAVE MONITOR,REPLICA MONITOR,EXECUTE'.split(
     ',',
   ),
@@ -362,7 +374,7 @@ function roleWarningOf(grants: readonly string[]): RoleWarning | undefined {
       .replaceAll(/\([^)]*\)/g, '')
       .split(',')
       .map((one) => one.trim())
-      .find((one) => !HARMLESS.has(one))
+      .find((one) => !HARMLESS_RIGHTS.has(one))
     if (more !== undefined && more !== 'PROXY') return { reason: `the login has ${more} on ${on}` }
   }
   return undefined
@@ -378,19 +390,19 @@ const CODES: readonly (readonly [ReadonlySet<number>, ErrorCode, string, string]
     'The operator has to check it.',
   ],
 ]
-const LATE = new Set([1317, 1969, 3024])
-const NO_LOGIN = new Set([1040, 1044, 1045, 1049, 1130, 1203, 1226, 1698])
+const TIMEOUT_ERRORS = new Set([1317, 1969, 3024])
+const CONNECTION_ERRORS = new Set([1040, 1044, 1045, 1049, 1130, 1203, 1226, 1698])
 
 function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): ToolError {
   if (isPegboardError(error)) return error as ToolError
   if (signal.aborted) return signal.reason as ToolError
   const { errno = 0, message = '', sqlState } = error as { errno?: number; message?: string; sqlState?: string }
   const where = at === undefined ? {} : { data: { statement: at } }
-  if (LATE.has(errno)) return timeoutError(timeoutMs, error)
+  if (TIMEOUT_ERRORS.has(errno)) return timeoutError(timeoutMs, error)
   for (const [numbers, errorCode, what, next] of CODES)
     if (numbers.has(errno))
       return new ToolError(`${what}: ${message}.`, { code: errorCode, hint: next, cause: error, ...where })
-  if (NO_LOGIN.has(errno) || sqlState === undefined) return unavailable(error)
+  if (CONNECTION_ERRORS.has(errno) || sqlState === undefined) return toUnavailableError(error)
   return new ToolError(message, {
     hint: 'Correct the statement. list_tables shows the tables, and describe the columns of one.',
     cause: error,

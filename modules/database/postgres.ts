@@ -2,14 +2,15 @@ import type { Socket } from 'node:net'
 import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
 import type * as Pg from 'pg'
 import { createTurns } from '../_turns.ts'
-import { exactInteger, exactJson, timeoutError, toJsonValue, withDeadline } from './deadline.ts'
+import { timeoutError, withDeadline } from './deadline.ts'
+import { createDeniedFunctionError } from './denied-function-error.ts'
 import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, StatementOutcome, Target } from './driver.ts'
-import { rowGuard, tooLarge } from './huge.ts'
+import { exactInteger, exactJson, toJsonValue } from './json-values.ts'
 import { loadPackage } from './load-package.ts'
 import { postgresCatalog } from './postgres-catalog.ts'
-import { refusedCall } from './refused-call.ts'
+import { rowGuard, tooLarge } from './row-size.ts'
 import { onConflict, quote } from './standard-sql.ts'
-import { unavailable } from './unavailable.ts'
+import { toUnavailableError } from './unavailable.ts'
 
 export const postgresDialect: Dialect = {
   name: 'postgresql',
@@ -32,7 +33,7 @@ export const postgresDialect: Dialect = {
 }
 
 /** Functions that PostgreSQL marks volatile but that change nothing and reach nothing outside. */
-const HARMLESS = new Set(
+const HARMLESS_FUNCTIONS = new Set(
   `random clock_timestamp timeofday setseed gen_random_uuid uuid_generate_v1 uuid_generate_v1mc uuid_generate_v4 gen_salt
 gen_random_bytes currval lastval pg_sleep pg_sleep_for pg_sleep_until pg_relation_size pg_table_size pg_indexes_size
 pg_total_relation_size pg_database_size pg_tablespace_size pg_is_in_recovery pg_current_wal_lsn pg_last_wal_receive_lsn
@@ -51,12 +52,12 @@ const HARMLESS_WRITING = new Set(
  * Functions that run a statement or read a table named in their arguments. PostgreSQL and its extensions declare some
  * of them STABLE. The policy sees neither the tables nor the functions in such a text.
  */
-const RUNS_TEXT = '^(table_to_xml|schema_to_xml|database_to_xml|ts_rewrite$|crosstab|connectby$|xpath_table$)'
+const RUNS_SQL_TEXT = '^(table_to_xml|schema_to_xml|database_to_xml|ts_rewrite$|crosstab|connectby$|xpath_table$)'
 
 /** Number of rows fetched at a time. */
-const PAGE = 200
+const PAGE_ROWS = 200
 
-const DATES = new Set([1082, 1083, 1114, 1184, 1186, 1266])
+const DATE_TYPES = new Set([1082, 1083, 1114, 1184, 1186, 1266])
 
 /** PostgreSQL through `pg`, with one pool per connection. */
 export async function createPostgres(target: Target, log: Log): Promise<Driver> {
@@ -81,7 +82,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
   // A pool would count the wait for a session as a failure to connect, or wait forever.
   const sessions = createTurns(target.maxSessions)
   pool.on('error', (error) => log.warn('an idle database session ended', { error }))
-  const allowed = new Set([...HARMLESS, ...target.allowedFunctions.map((name) => name.toLowerCase())])
+  const allowed = new Set([...HARMLESS_FUNCTIONS, ...target.allowedFunctions.map((name) => name.toLowerCase())])
 
   /** Cancels a session's statement; drops the connection if that fails. */
   async function cancel(client: Pg.PoolClient): Promise<void> {
@@ -104,7 +105,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     const end = await sessions.take(who, signal)
     const client = await pool.connect().catch((error: unknown) => {
       end()
-      throw unavailable(error)
+      throw toUnavailableError(error)
     })
     let broken = true
     const lost = (): void => undefined
@@ -140,15 +141,19 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
    * Runs one statement over the extended protocol, which rejects multiple statements, and fetches only the rows
    * needed.
    */
-  function ask(client: Pg.PoolClient, { sql, params }: Statement, limits: Pick<Batch, 'maxRows' | 'maxBytes'>) {
+  function runStatement(
+    client: Pg.PoolClient,
+    { sql, params }: Statement,
+    limits: Pick<Batch, 'maxRows' | 'maxBytes'>,
+  ) {
     return new Promise<Answer>((resolve, reject) => {
       const rows: unknown[][] = []
       let bytes = 0
       let truncated = false
       const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
-      let huge = false
+      let isTooLarge = false
       const guard = rowGuard(stream, () => {
-        huge = true
+        isTooLarge = true
         stream.destroy()
       })
       class Paged extends (pg as unknown as { Query: new (...args: unknown[]) => PagedQuery }).Query {
@@ -175,7 +180,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
         {
           text: sql,
           values: params,
-          rows: Math.min(limits.maxRows + 1, PAGE),
+          rows: Math.min(limits.maxRows + 1, PAGE_ROWS),
           rowMode: 'array',
           queryMode: 'extended',
           types,
@@ -183,13 +188,13 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
         undefined,
         (error: unknown, result: Pg.QueryArrayResult | undefined) => {
           guard.stop()
-          if (huge) return reject(tooLarge())
+          if (isTooLarge) return reject(tooLarge())
           if (error) return reject(error)
           resolve({
             columns: (result?.fields ?? []).map(({ name }) => name),
             rows,
             truncated,
-            ...(CHANGES.has(result?.command ?? '') && { affected: result?.rowCount ?? 0 }),
+            ...(CHANGING_COMMANDS.has(result?.command ?? '') && { affected: result?.rowCount ?? 0 }),
           })
         },
       )
@@ -208,13 +213,13 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     if (called.length + maybe.length === 0) return
     const { rows } = await client.query<{ proname: string }>(
       "SELECT DISTINCT proname FROM pg_catalog.pg_proc WHERE (lower(proname) = ANY ($1) OR lower(proname) = ANY ($2) AND pronargs > 0 AND pronargs - pronargdefaults <= 1) AND (provolatile = 'v' OR proname ~ $3)",
-      [called, maybe, RUNS_TEXT],
+      [called, maybe, RUNS_SQL_TEXT],
     )
     const [bad] = rows
-    if (bad) throw refusedCall(bad.proname, reads)
+    if (bad) throw createDeniedFunctionError(bad.proname, reads)
   }
 
-  async function perform(client: Pg.PoolClient, work: Batch, over: AbortSignal): Promise<readonly StatementOutcome[]> {
+  async function runBatch(client: Pg.PoolClient, work: Batch, over: AbortSignal): Promise<readonly StatementOutcome[]> {
     const reads = work.access === 'read'
     const scope = reads || work.atomic ? 'LOCAL ' : ''
     const sets =
@@ -228,7 +233,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
         await checkCalls(client, statement, reads)
         if (reads && work.continueOnError) await client.query('SAVEPOINT one')
         over.throwIfAborted()
-        outcomes.push(await ask(client, statement, work))
+        outcomes.push(await runStatement(client, statement, work))
       } catch (error) {
         const failure = errorOf(error, work, work.atomic ? at : undefined)
         const last = work.atomic || (reads && !work.continueOnError && work.statements.length === 1)
@@ -252,7 +257,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     catalog: postgresCatalog,
     run: (work) =>
       session(work, (client, over) =>
-        perform(client, work, over).catch((error: unknown) => {
+        runBatch(client, work, over).catch((error: unknown) => {
           throw errorOf(error, work)
         }),
       ),
@@ -275,7 +280,7 @@ interface PagedQuery {
   handleError(error: Error, connection: Wire): void
 }
 
-const CHANGES = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE', 'COPY'])
+const CHANGING_COMMANDS = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE', 'COPY'])
 
 const sslOf = ({ ssl = 'off', ca }: Target): Pg.PoolConfig['ssl'] =>
   ssl === 'off' ? false : { rejectUnauthorized: ssl === 'verify', ...(ca !== undefined && { ca }) }
@@ -283,7 +288,7 @@ const sslOf = ({ ssl = 'off', ca }: Target): Pg.PoolConfig['ssl'] =>
 function parserOf(pg: typeof Pg, oid: number, format: 'text'): (text: string) => unknown {
   if (oid === 20) return exactInteger
   if (oid === 114 || oid === 3802) return exactJson
-  if (DATES.has(oid)) return (text) => text
+  if (DATE_TYPES.has(oid)) return (text) => text
   return pg.types.getTypeParser(oid, format)
 }
 
@@ -336,7 +341,7 @@ function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): Too
   for (const [pattern, errorCode, what, next] of CODES)
     if (pattern.test(code))
       return new ToolError(`${what}: ${message}.`, { code: errorCode, hint: next, cause: error, ...where })
-  if (!/^[0-9A-Z]{5}$/.test(code) || /^(?:08|28|3D|53|57P)/.test(code)) return unavailable(error)
+  if (!/^[0-9A-Z]{5}$/.test(code) || /^(?:08|28|3D|53|57P)/.test(code)) return toUnavailableError(error)
   const sentences = [message, detail, position === undefined ? undefined : `At character ${position}.`]
   return new ToolError(sentences.filter(Boolean).join('. '), {
     hint: hint ?? 'Correct the statement. list_tables shows the tables, and describe the columns of one.',

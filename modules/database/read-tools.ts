@@ -1,7 +1,7 @@
 import { type ToolDef, z } from 'pegboard'
 import { invalid } from '../_errors.ts'
 import type { Settings } from './config.ts'
-import { someConnection } from './connections.ts'
+import { hasConnection } from './connections.ts'
 import { isLike } from './like.ts'
 import { type Column, fullName, type Table, type TableShape } from './table-catalog.ts'
 import {
@@ -13,18 +13,18 @@ import {
   quotedTable,
   run,
   shapeOf,
-  shownRows,
   type ToolConnection,
   table,
   tableOf,
   tablesOf,
-  tellOfMore,
+  toRowObjects,
+  warnIfTruncated,
 } from './tool-parts.ts'
 
 const common = {
   tags: ['database', 'schema'],
   effect: 'read',
-  available: someConnection,
+  available: hasConnection,
   sideEffects: ['reads from the database'],
   opaque: ['rows', 'sample', 'matches.*.row'],
 } as const
@@ -92,7 +92,7 @@ async function tableDetails(at: ToolConnection, name: string, sampleLimit: numbe
   const sample =
     sampleLimit === 0
       ? []
-      : shownRows(await rowsOf(at, `SELECT * FROM ${quotedTable(at, found)} LIMIT ${sampleLimit}`, [], sampleLimit))
+      : toRowObjects(await rowsOf(at, `SELECT * FROM ${quotedTable(at, found)} LIMIT ${sampleLimit}`, [], sampleLimit))
           .rows
   return {
     ...shape,
@@ -219,7 +219,7 @@ export const browse: ToolDef<Settings, typeof Browse> = {
       per_page,
     )
     const counted = (found.rows ?? 0) <= COUNTED ? await rowsOf(at, `SELECT count(*) FROM ${from}`) : undefined
-    const { truncated: more, ...shown } = shownRows(answer)
+    const { truncated: more, ...shown } = toRowObjects(answer)
     return {
       table: fullName(found),
       page,
@@ -241,7 +241,7 @@ export const sample: ToolDef<Settings, typeof Sample> = {
   async run({ table, n, connection_id }, ctx) {
     const at = await connectionFor(ctx, connection_id)
     const found = await tableOf(at, table)
-    const { truncated: _, ...shown } = shownRows(
+    const { truncated: _, ...shown } = toRowObjects(
       await rowsOf(at, `SELECT * FROM ${quotedTable(at, found)} LIMIT ${n}`, [], n),
     )
     return { table: fullName(found), ...shown }
@@ -375,8 +375,8 @@ async function matchesIn(
     columns.map(() => value),
     limit,
   )
-  const { rows, truncated } = shownRows(answer)
-  tellOfMore(at, { truncated, rows: answer.rows }, limit)
+  const { rows, truncated } = toRowObjects(answer)
+  warnIfTruncated(at, { truncated, rows: answer.rows }, limit)
   const has = (one: unknown): boolean => {
     const text = typeof one === 'object' ? JSON.stringify(one) : String(one)
     return mode === 'exact' ? text === term : text.toLowerCase().includes(term.toLowerCase())

@@ -2,7 +2,7 @@ import { type ToolDef, ToolError, z } from 'pegboard'
 import { invalid } from '../_errors.ts'
 import type { Param } from './binding.ts'
 import type { Settings } from './config.ts'
-import { someUnrestricted, someWriting } from './connections.ts'
+import { hasUnrestrictedConnection, hasWritableConnection } from './connections.ts'
 import { type Column, fullName } from './table-catalog.ts'
 import {
   connection_id,
@@ -121,7 +121,7 @@ export const upsert: ToolDef<Settings, typeof Upsert> = {
   input: Upsert,
   effect: 'write',
   idempotent: true,
-  available: someWriting,
+  available: hasWritableConnection,
   sideEffects: ['inserts and updates rows'],
   examples: [
     {
@@ -163,7 +163,7 @@ export const bulk_insert: ToolDef<Settings, typeof Bulk> = {
   aliases: ['insert rows', 'load rows', 'insérer des lignes', 'import rows'],
   input: Bulk,
   effect: 'write',
-  available: someWriting,
+  available: hasWritableConnection,
   sideEffects: ['inserts rows'],
   examples: [{ input: { table: 'people', rows: [{ name: 'Ada' }, { name: "O'Brien" }] } }],
   async run({ table, rows, chunk, connection_id }, ctx) {
@@ -184,7 +184,7 @@ export const drop_table: ToolDef<Settings, typeof Drop> = {
   aliases: ['delete table', 'remove table', 'supprimer une table'],
   input: Drop,
   effect: 'destructive',
-  available: someUnrestricted,
+  available: hasUnrestrictedConnection,
   sideEffects: ['removes a table and its rows permanently'],
   examples: [{ input: { table: 'old_orders' } }],
   async run({ table, if_exists, connection_id }, ctx) {

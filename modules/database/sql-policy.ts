@@ -44,7 +44,7 @@ export function policyOf(input: PolicyInput): Policy {
   }
 }
 
-export const shownPolicy = (policy: Policy): Readonly<Record<string, unknown>> => ({
+export const describePolicy = (policy: Policy): Readonly<Record<string, unknown>> => ({
   preset: policy.preset,
   ...(policy.allowedTables && { allowed_tables: policy.allowedTables }),
   ...(policy.blockedTables.length > 0 && { blocked_tables: policy.blockedTables }),

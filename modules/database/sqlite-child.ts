@@ -48,15 +48,15 @@ const failure = (error) => {
   return { code: /^\d+$/.test(code) ? NUMBERS[Number(code) & 255] ?? 'SQLITE_' + code : code, message }
 }
 
-const isFile = (facts, { dev, ino }) => String(facts.dev) === dev && String(facts.ino) === ino
+const isFile = (stats, { dev, ino }) => String(stats.dev) === dev && String(stats.ino) === ino
 /** Open regular files by descriptor; empty if the system does not tell. */
 function openFiles() {
   const found = new Map()
   if (process.platform !== 'linux') return found
   for (const name of fs.readdirSync('/proc/self/fd')) {
     try {
-      const facts = fs.fstatSync(Number(name), { bigint: true })
-      if (facts.isFile()) found.set(name, facts)
+      const stats = fs.fstatSync(Number(name), { bigint: true })
+      if (stats.isFile()) found.set(name, stats)
     } catch {
       // The descriptor of the list itself is closed by now.
     }
@@ -66,9 +66,9 @@ function openFiles() {
 
 /** Checks that the opened file is the one that was checked, because a folder can be replaced at any moment. */
 function verify(file, before) {
-  const opened = [...openFiles()].filter(([fd]) => !before.has(fd)).map(([, facts]) => facts)
+  const opened = [...openFiles()].filter(([fd]) => !before.has(fd)).map(([, stats]) => stats)
   if (process.platform !== 'linux') opened.push(fs.lstatSync(file.path, { bigint: true }))
-  if (!opened.some((facts) => isFile(facts, file)) || !isFile(fs.lstatSync(file.path, { bigint: true }), file))
+  if (!opened.some((stats) => isFile(stats, file)) || !isFile(fs.lstatSync(file.path, { bigint: true }), file))
     throw Object.assign(new Error('replaced'), { code: 'REPLACED' })
 }
 
@@ -171,14 +171,14 @@ function run({ sql, params, names = [] }, { maxRows, maxBytes, maxRowBytes }) {
     if ((truncated || isTooLarge) && !builtIn) replaced = true
     if (isTooLarge) throw Object.assign(new Error('row too large'), { code: 'SQLITE_TOOBIG' })
   }
+  const verb = /[a-z]+/i.exec(sql.replace(/\/\*[^]*?\*\/|--.*/g, ''))?.[0].toLowerCase()
   // Some releases keep the lock of a statement explained with EXPLAIN.
-  if (/^explain$/i.test(/[a-z]+/i.exec(sql.replace(/\/\*[^]*?\*\/|--.*/g, ''))?.[0] ?? '')) replaced = true
+  if (verb === 'explain') replaced = true
   const affected = changes() - before
-  const insert = /^(?:insert|replace)$/i.test(/[a-z]+/i.exec(sql.replace(/\/\*[^]*?\*\/|--.*/g, ''))?.[0] ?? '')
   return {
     columns, rows, truncated,
     ...(affected > 0 || columns.length === 0 ? { affected } : {}),
-    ...(insert && affected > 0 ? { lastId: shown(all('SELECT last_insert_rowid()')[0][0]) } : {}),
+    ...((verb === 'insert' || verb === 'replace') && affected > 0 ? { lastId: shown(all('SELECT last_insert_rowid()')[0][0]) } : {}),
   }
 }
 

@@ -6,7 +6,7 @@ import { type ErrorCode, type FileToOpen, isPegboardError, type Processes, type 
 import { createTurns } from '../_turns.ts'
 import { startDeadline } from './deadline.ts'
 import type { Answer, Batch, Dialect, Driver, StatementOutcome, Target } from './driver.ts'
-import { MAX_ROW_BYTES, tooLarge } from './huge.ts'
+import { MAX_ROW_BYTES, tooLarge } from './row-size.ts'
 import { sqliteCatalog } from './sqlite-catalog.ts'
 import { CHILD } from './sqlite-child.ts'
 import { onConflict, quote } from './standard-sql.ts'
@@ -104,7 +104,7 @@ export function createSqlite(
     all.add(child)
     if (!closed) return child
     await end(child)
-    throw wasClosed()
+    throw createClosedError()
   }
 
   async function end(child: Child): Promise<void> {
@@ -129,7 +129,7 @@ export function createSqlite(
     const endTurn = await turns[kind].take(work.who, work.signal)
     let child: Child | undefined
     try {
-      if (closed) throw wasClosed()
+      if (closed) throw createClosedError()
       const file = memory ? undefined : await located(locate, target.create === true)
       child = await take(kind, file)
       // A signal that was already aborted emits no event.
@@ -180,7 +180,7 @@ export function createSqlite(
   }
 }
 
-const wasClosed = (): ToolError => new ToolError('The connection was closed.', { code: 'E_DB_UNAVAILABLE' })
+const createClosedError = (): ToolError => new ToolError('The connection was closed.', { code: 'E_DB_UNAVAILABLE' })
 
 const isSame = (one: FileToOpen | undefined, other: FileToOpen | undefined): boolean =>
   one?.path === other?.path && one?.dev === other?.dev && one?.ino === other?.ino

@@ -2,7 +2,7 @@ import { isPegboardError, type ToolDef, ToolError, z } from 'pegboard'
 import { invalid, notFound } from '../_errors.ts'
 import type { Param, Params } from './binding.ts'
 import { SETTING, type Settings } from './config.ts'
-import { someConnection, someWriting } from './connections.ts'
+import { hasConnection, hasWritableConnection } from './connections.ts'
 import type { Answer, StatementOutcome } from './driver.ts'
 import { singleStatement, tokensOf, verbOf } from './sql.ts'
 import {
@@ -13,10 +13,10 @@ import {
   params,
   prepareStatement,
   run,
-  shownRows,
   sql,
   type ToolConnection,
-  tellOfMore,
+  toRowObjects,
+  warnIfTruncated,
 } from './tool-parts.ts'
 
 const common = { tags: ['database', 'sql'], opaque: ['rows', 'results.*.rows'] }
@@ -44,8 +44,8 @@ async function read(at: ToolConnection, statement: { sql: string; params: Params
   const answer = onlyAnswer(
     await run(at, [await prepareStatement(at, statement, 'read')], { maxRows: statement.limit }),
   )
-  tellOfMore(at, answer, statement.limit)
-  return shownRows(answer)
+  warnIfTruncated(at, answer, statement.limit)
+  return toRowObjects(answer)
 }
 
 export const query: ToolDef<Settings, typeof Query> = {
@@ -56,7 +56,7 @@ export const query: ToolDef<Settings, typeof Query> = {
   aliases: ['sql', 'select', 'run query', 'requête sql', 'consulta'],
   input: Query,
   effect: 'read',
-  available: someConnection,
+  available: hasConnection,
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: example }],
   run: async ({ connection_id, ...statement }, ctx) => await read(await connectionFor(ctx, connection_id), statement),
@@ -70,7 +70,7 @@ export const fetch_results: ToolDef<Settings, typeof Fetch> = {
   aliases: ['fetch rows', 'select rows', 'récupérer les lignes'],
   input: Fetch,
   effect: 'read',
-  available: someConnection,
+  available: hasConnection,
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: { query: example.sql, params: example.params, limit: 100 } }],
   run: async ({ connection_id, query, ...statement }, ctx) =>
@@ -88,7 +88,7 @@ export const explain: ToolDef<Settings, typeof Explain> = {
   aliases: ['query plan', 'explain plan', 'slow query', 'plan de requête'],
   input: Explain,
   effect: 'read',
-  available: someConnection,
+  available: hasConnection,
   sideEffects: ['asks the database for a plan'],
   examples: [{ input: example }],
   async run({ sql, params, connection_id }, ctx) {
@@ -143,11 +143,11 @@ const queryDescription = ([name, { description, parameters }]: [string, Settings
   `${name}(${Object.keys(parameters).join(', ')}) – ${description.replace(/[.;]+$/, '')}`
 
 /** What a statement changed, or the rows it returned. */
-function answerShown(answer: Answer): Record<string, unknown> {
+function toChangeResult(answer: Answer): Record<string, unknown> {
   return {
     ...(answer.affected !== undefined && { affected_rows: answer.affected }),
     ...(answer.lastId !== undefined && { last_insert_id: answer.lastId }),
-    ...(answer.columns.length > 0 && shownRows(answer)),
+    ...(answer.columns.length > 0 && toRowObjects(answer)),
   }
 }
 
@@ -156,8 +156,8 @@ async function change(at: ToolConnection, statement: { sql: string; params: z.in
   const answer = onlyAnswer(
     await run(at, [await prepareStatement(at, { ...statement, limit }, 'write')], { maxRows: limit }),
   )
-  tellOfMore(at, answer, limit)
-  return answerShown(answer)
+  warnIfTruncated(at, answer, limit)
+  return toChangeResult(answer)
 }
 
 export const execute: ToolDef<Settings, typeof Execute> = {
@@ -168,7 +168,7 @@ export const execute: ToolDef<Settings, typeof Execute> = {
   aliases: ['update rows', 'delete rows', 'insert row', 'modifier des données', 'exécuter sql'],
   input: Execute,
   effect: 'destructive',
-  available: someWriting,
+  available: hasWritableConnection,
   sideEffects: ['changes data or structure of the database'],
   examples: [{ input: { sql: 'UPDATE orders SET paid = :paid WHERE id = :id', params: { paid: true, id: 7 } } }],
   run: async ({ connection_id, ...statement }, ctx) => await change(await connectionFor(ctx, connection_id), statement),
@@ -182,7 +182,7 @@ export const execute_query: ToolDef<Settings, typeof Execute> = {
   aliases: ['run sql', 'raw sql', 'exécuter une requête'],
   input: Execute,
   effect: 'destructive',
-  available: someConnection,
+  available: hasConnection,
   sideEffects: ['may change data or structure of the database'],
   examples: [{ input: example }],
   run: async ({ connection_id, ...statement }, ctx) => await change(await connectionFor(ctx, connection_id), statement),
@@ -221,7 +221,7 @@ function withStatementNumber(error: unknown, index: number, of: number, so: stri
 }
 
 const result = (outcome: StatementOutcome): Record<string, unknown> =>
-  'error' in outcome ? { error: { code: outcome.error.code, message: outcome.error.message } } : answerShown(outcome)
+  'error' in outcome ? { error: { code: outcome.error.code, message: outcome.error.message } } : toChangeResult(outcome)
 
 export const batch_execute: ToolDef<Settings, typeof Batch> = {
   ...common,
@@ -231,7 +231,7 @@ export const batch_execute: ToolDef<Settings, typeof Batch> = {
   aliases: ['batch sql', 'run statements', 'plusieurs requêtes'],
   input: Batch,
   effect: 'destructive',
-  available: someConnection,
+  available: hasConnection,
   sideEffects: ['may change data or structure of the database'],
   examples: [{ input: { statements: [example, { sql: 'SELECT count(*) FROM orders' }], stop_on_error: false } }],
   async run({ connection_id, statements, stop_on_error }, ctx) {
@@ -265,7 +265,7 @@ export const transaction: ToolDef<Settings, typeof Transaction> = {
   aliases: ['atomic sql', 'all or nothing', 'transaction sql', 'Transaktion'],
   input: Transaction,
   effect: 'destructive',
-  available: someWriting,
+  available: hasWritableConnection,
   sideEffects: ['changes data or structure of the database'],
   examples: [
     {

@@ -103,17 +103,17 @@ function checkDefinitions({ link }: ToolConnection, tokens: readonly Token[], na
   const words = tokens.map(({ word }) => word)
   const showsTables = words[0] === 'SHOW' && words.includes('TABLE') && words.includes('STATUS')
   const bad = showsTables ? 'SHOW TABLE STATUS' : names.find((name) => SHOWS_OTHERS.test(name))
-  if (bad !== undefined) throw featureRefused(link, bad)
+  if (bad !== undefined) throw createDeniedNameError(link, bad)
 }
 
 /** Every table or view named in a statement must be allowed. */
 async function checkTables(at: ToolConnection, names: readonly string[]): Promise<void> {
   const found = await at.link.driver.catalog.relations(askOf(at), names)
   const bad = found.find((name) => !isAllowed(at, { name }))
-  if (bad !== undefined) throw featureRefused(at.link, bad)
+  if (bad !== undefined) throw createDeniedNameError(at.link, bad)
 }
 
-const featureRefused = ({ policy, setting }: OpenConnection, name: string): ToolError =>
+const createDeniedNameError = ({ policy, setting }: OpenConnection, name: string): ToolError =>
   denied(
     `"${name}" is not allowed.`,
     `See ${policy.allowedTables ? 'allowed_tables' : 'blocked_tables'} in ${setting}.policy.`,
@@ -204,7 +204,7 @@ export const quotedTable = ({ link }: ToolConnection, { name, schema }: Pick<Tab
 }
 
 /** Rows by column name; a second column of the same name becomes `name_2`. */
-export function shownRows({ columns, rows, truncated }: Answer): {
+export function toRowObjects({ columns, rows, truncated }: Answer): {
   readonly columns: readonly string[]
   readonly rows: readonly Readonly<Record<string, unknown>>[]
   readonly row_count: number
@@ -230,7 +230,7 @@ function uniqueNames(columns: readonly string[]): readonly string[] {
 }
 
 /** Adds a note that there are more rows. */
-export function tellOfMore(
+export function warnIfTruncated(
   { ctx, link }: ToolConnection,
   { truncated, rows }: Pick<Answer, 'truncated' | 'rows'>,
   limit: number,

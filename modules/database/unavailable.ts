@@ -28,7 +28,7 @@ const REASONS: Readonly<Record<string, string>> = {
  * For failures of a server or the network. The driver's message may contain address or login, so it goes to the log
  * only.
  */
-export function unavailable(error: unknown): ToolError {
+export function toUnavailableError(error: unknown): ToolError {
   if (isPegboardError(error)) return error as ToolError
   const { code, errors } = error as { code?: string; errors?: { code?: string }[] }
   const reason = REASONS[code ?? errors?.[0]?.code ?? '']
