@@ -63,7 +63,7 @@ export function createConnect({ allowPrivate = false, setting, lookup }: Connect
         if (!rules.allow.has(kind))
           return fail(
             new PegboardError('E_SSRF_BLOCKED', `The address is refused: its name leads to a ${kind} address.`, {
-              hint: `${setting} decides.`,
+              hint: `Use another address, or ask the operator to change ${setting}.`,
             }),
           )
         settle()

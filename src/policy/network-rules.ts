@@ -192,7 +192,7 @@ const createAddressError = (why: string, rules: NetRules, kind?: AddressKind): P
     hint:
       kind !== undefined && kind !== 'loopback' && rules.allow.has('private')
         ? 'No setting allows it.'
-        : `${rules.setting} decides.`,
+        : `Use another address, or ask the operator to change ${rules.setting}.`,
   })
 
 /**

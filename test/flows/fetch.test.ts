@@ -38,7 +38,9 @@ describe('ctx.fetch', () => {
     const refused = await call('any', 'GET')
     expect(refused.isError).toBe(true)
     expect(JSON.stringify(refused)).toContain('E_SSRF_BLOCKED')
-    expect(JSON.stringify(refused)).toContain('services.fetch.allowPrivate decides.')
+    expect(JSON.stringify(refused)).toContain(
+      'Use another address, or ask the operator to change services.fetch.allowPrivate.',
+    )
   })
 
   it('reaches this machine if the operator allows it, and only with reading methods for read-only tools', async () => {

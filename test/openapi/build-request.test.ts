@@ -242,7 +242,7 @@ describe('a request', () => {
     return withApis({ things: { document: `${files.dir}/local.json` } }, async ({ call }) => {
       await expect(call('api_things.getThing', { id: 'x' })).rejects.toMatchObject({
         code: 'E_SSRF_BLOCKED',
-        hint: 'openapi.things.allowPrivate decides.',
+        hint: 'Use another address, or ask the operator to change openapi.things.allowPrivate.',
       })
     })
   })

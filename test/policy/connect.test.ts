@@ -37,7 +37,7 @@ describe('a guarded connection', () => {
       const { port, sockets } = await service()
       await expect(createConnect({ setting: 'x.allow' })(host, port)).rejects.toMatchObject({
         code: 'E_SSRF_BLOCKED',
-        hint: 'x.allow decides.',
+        hint: 'Use another address, or ask the operator to change x.allow.',
       })
       expect(sockets).toEqual([])
     },

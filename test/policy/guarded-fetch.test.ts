@@ -52,7 +52,10 @@ describe('a guarded fetch', () => {
       ],
     ]) {
       const error = await strict(`http://${host}:${port}/`).catch((reason: unknown) => reason)
-      expect(error, host).toMatchObject({ code: 'E_SSRF_BLOCKED', hint: 'x.allow_private decides.' })
+      expect(error, host).toMatchObject({
+        code: 'E_SSRF_BLOCKED',
+        hint: 'Use another address, or ask the operator to change x.allow_private.',
+      })
       expect((error as Error).message, host).not.toMatch(/\d+\.\d+/)
     }
     expect(hits).toBe(0)
@@ -85,7 +88,10 @@ describe('a guarded fetch', () => {
         if (pathname === '/no') throw new PegboardError('E_DENIED_BY_POLICY', 'No.')
       },
     })
-    await expect(strict.check(url)).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED', hint: 'x.allow_private decides.' })
+    await expect(strict.check(url)).rejects.toMatchObject({
+      code: 'E_SSRF_BLOCKED',
+      hint: 'Use another address, or ask the operator to change x.allow_private.',
+    })
     await expect(strict.check('http://closed.test/')).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED' })
     await expect(strict.check('http://open.test/no')).rejects.toMatchObject({ code: 'E_DENIED_BY_POLICY' })
     await expect(strict.check('ftp://open.test/')).rejects.toMatchObject({ code: 'E_VALIDATION' })

@@ -108,7 +108,7 @@ describe('a URL is rejected by its text', () => {
       'ws://example.com',
     ])
       expect(refusal(url)).toBe(
-        'E_SSRF_BLOCKED The address is refused: only http and https addresses are used. web.allowPrivate decides.',
+        'E_SSRF_BLOCKED The address is refused: only http and https addresses are used. Use another address, or ask the operator to change web.allowPrivate.',
       )
   })
   it('if it contains a password, which the error does not repeat', () => {

@@ -94,7 +94,7 @@ describe('a language model endpoint', () => {
     const plain = createEndpoint({ baseUrl: 'http://example.com/v1', model: 'm', timeoutMs: 1_000 })
     await expect(plain.for(undefined).complete({ user: 'x' })).rejects.toMatchObject({
       code: 'E_SSRF_BLOCKED',
-      hint: 'services.llm.baseUrl decides.',
+      hint: 'Use another address, or ask the operator to change services.llm.baseUrl.',
     })
     const metadata = createEndpoint({ baseUrl: 'http://169.254.169.254/v1', model: 'm', timeoutMs: 1_000 })
     await expect(metadata.for(undefined).complete({ user: 'x' })).rejects.toMatchObject({ code: 'E_SSRF_BLOCKED' })
