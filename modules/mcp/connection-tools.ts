@@ -6,7 +6,7 @@ import { available, oneServer, row, rowOf, server, serversOf } from './servers.t
 export const list_servers: ToolDef = {
   title: 'List servers',
   description:
-    'List the configured MCP servers: state, number of tools, why one fails and when Pegboard retries. For what their tools do, search instead.',
+    'List the configured MCP servers: state, number of tools, why one fails and when Pegboard retries. A server in the state known is not running; a call starts it. For what their tools do, search instead.',
   aliases: ['servers', 'upstreams', 'server status', 'lister les serveurs', 'état des serveurs'],
   tags: ['mcp', 'servers', 'health'],
   output: lazySchema(() =>
