@@ -222,7 +222,7 @@ const modelErrors = {
     class: 'permission',
     meaning:
       'The tool may run, but a rule forbids this call: for example its command, an argument, an address, a statement, a message, or a change of servers.',
-    next: 'The message names the setting: for example modules.shell.config.allowed_commands for commands, the policy of a connection for databases, or mcpServers for servers.',
+    next: 'The message or the hint names the setting: for example modules.shell.config.allowed_commands for commands, the policy of a connection for databases, or mcpServers for servers.',
   },
   E_SQL_MULTI_STATEMENT: {
     class: 'argument',

@@ -74,6 +74,7 @@ export interface ApprovalGate {
 }
 
 export interface GateOptions {
+  /** Time of the machine, or of Redis if several Pegboards share their state. */
   readonly clock: Clock
   /** Removes known secrets from a text. */
   readonly hide: (text: string) => string

@@ -8,9 +8,7 @@ export const executionOptions = z.lazy(() =>
       .int()
       .min(1)
       .default(1_024)
-      .describe(
-        'Maximum number of running calls. Further calls wait. One principal can use at most seven eighths of it.',
-      ),
+      .describe('Maximum number of running calls; for one principal, seven eighths of it. Further calls wait.'),
     maxQueued: z
       .int()
       .min(0)
