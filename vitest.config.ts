@@ -35,7 +35,7 @@ export default defineConfig({
           maxWorkers: 3,
           // Projects with different numbers of workers run one after the other.
           sequence: { groupOrder: 0 },
-          setupFiles: ['test/leaks.ts'],
+          setupFiles: ['test/leaked-state.ts'],
         },
       },
       { extends: true, test: { name: 'slow', include: ['test/**/*.slow.test.ts'], sequence: { groupOrder: 1 } } },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parseToolCalls } from '../../src/agent/parse-tool-calls.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 
 const read = { name: 'filesystem__read', arguments: { path: 'a.txt' } }
 const list = { name: 'filesystem__ls', arguments: {} }

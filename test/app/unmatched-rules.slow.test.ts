@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest'
 import type { App } from '../../src/app/app.ts'
 import { type Caller, localCaller } from '../../src/core/caller.ts'
 import { type Answer, startApp } from '../app.ts'
-import { type Offered, serve } from '../offered.ts'
+import { type Offered, serve } from '../listed-server.ts'
 
 const gh: Offered = { tools: [{ name: 'delete_repo', description: 'Deletes.' }] }
 const policy = {

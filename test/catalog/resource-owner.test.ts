@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Owner } from '../../src/catalog/owner.ts'
 import { clashesOf, matchesTemplate, ownerOfResource, ownerOfTemplate } from '../../src/catalog/resource-owner.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 import { makeTool } from '../tools.ts'
 
 const owner = (id: string, uris: string[], templates: string[] = [], prompts: string[] = []): Owner => ({

@@ -2,8 +2,8 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'n
 import { delimiter, join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { run } from '../../src/cli/run-command.ts'
+import { LISTED } from '../listed-server.ts'
 import { published, startRegistry } from '../mcp-registry.ts'
-import { LISTED } from '../offered.ts'
 import { folder, terminal } from './terminal.ts'
 
 const NAME = 'io.github.ann/weather'

@@ -4,7 +4,7 @@ import { Client } from '@modelcontextprotocol/client'
 import { expect, it, onTestFinished } from 'vitest'
 import { run } from '../../src/cli/run-command.ts'
 import { StreamTransport } from '../client.ts'
-import { LISTED } from '../offered.ts'
+import { LISTED } from '../listed-server.ts'
 import { folder, pegboard, terminal } from './terminal.ts'
 
 /** A folder with one server, `box`, which lists these tools. */

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { LISTED } from '../offered.ts'
+import { LISTED } from '../listed-server.ts'
 import { cli, place, serveHttp } from '../process.ts'
 
 it('a running Pegboard restarts the servers that use a changed secret, and only those', async () => {

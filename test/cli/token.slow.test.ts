@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import { servers } from '../app.ts'
-import { LISTED } from '../offered.ts'
+import { LISTED } from '../listed-server.ts'
 import { folder, pegboard } from './terminal.ts'
 
 const made: ReturnType<typeof folder>[] = []

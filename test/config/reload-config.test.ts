@@ -6,7 +6,7 @@ import { type Config, loadConfig, readConfig } from '../../src/config/load-confi
 import { followConfig, planReload, type ReloadPlan, watchConfig } from '../../src/config/reload-config.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
 import { createManualClock } from '../clock.ts'
-import { canLimit, useUpDescriptors } from '../full.ts'
+import { canLimit, useUpDescriptors } from '../process-limits.ts'
 
 const machine = { env: {}, cwd: '/start', platform: 'linux', home: '/home/ada' } as const
 const config = (value: unknown): Config => readConfig(JSON.stringify(value), '/etc/p/c.json', machine).config

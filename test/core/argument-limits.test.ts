@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { checkArguments } from '../../src/core/argument-limits.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 
 const codeOf = (value: unknown): string => {
   try {

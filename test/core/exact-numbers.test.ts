@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { withExactNumbers } from '../../src/core/exact-numbers.ts'
-import { growth } from '../growth.ts'
+import { growth } from '../measure-growth.ts'
 
 describe('numbers that parsing would change', () => {
   it.each([

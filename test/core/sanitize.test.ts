@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { sanitize, sanitizeText } from '../../src/core/sanitize.ts'
-import { costMs, growth } from '../growth.ts'
+import { costMs, growth } from '../measure-growth.ts'
 
 const SCOTLAND = '\u{1f3f4}\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}'
 

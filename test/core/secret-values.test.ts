@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { mayHoldSecret, redactSecrets, secretSpans } from '../../src/core/secret-values.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 
 /** Concatenated, so that secret scanners do not report it. */
 const made = (begin: string, rest: string, length: number): string => begin + rest.repeat(length).slice(0, length)

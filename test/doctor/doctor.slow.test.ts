@@ -8,7 +8,7 @@ import { checkPort } from '../../src/doctor/check-port.ts'
 import { findingCatalogue } from '../../src/doctor/findings.ts'
 import { servers } from '../app.ts'
 import { folder, terminal } from '../cli/terminal.ts'
-import { LISTED } from '../offered.ts'
+import { LISTED } from '../listed-server.ts'
 
 /** Runs the doctor in a folder with these files. */
 async function doctor(

@@ -15,8 +15,8 @@ import { createCalls } from '../../src/exec/tool-calls.ts'
 import { createPolicy, type Policy, type PolicySettings } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/views.ts'
 import { createManualClock } from '../clock.ts'
-import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
+import { sameRules } from '../view-rules.ts'
 
 function callsOf(
   tools: Tool[],

@@ -7,7 +7,7 @@ import { StreamableHTTPClientTransport as OlderTransport } from '@modelcontextpr
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { type Answer, temporaryFolder } from '../app.ts'
-import { front } from '../security/rig.ts'
+import { front } from '../security/http-app.ts'
 import { ask, call, open, openSession, readUntil, start, TOKEN } from '../server/echo.ts'
 import { until } from '../upstream/host.ts'
 

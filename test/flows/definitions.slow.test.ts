@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { connectTo, type Era } from '../client.ts'
-import { type Offered, serve } from '../offered.ts'
+import { type Offered, serve } from '../listed-server.ts'
 
 const DRAFT_07 = 'http://json-schema.org/draft-07/schema#'
 const TUPLE = {

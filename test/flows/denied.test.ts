@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import type { Tool } from '../../src/core/tool.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
-import { plain, waysTo } from '../security/ways.ts'
+import { plain, waysTo } from '../security/call-routes.ts'
 import { makeTool } from '../tools.ts'
 
 const LATER = { watchers: true, scheduler: true }

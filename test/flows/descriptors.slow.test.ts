@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { expect, it, onTestFinished } from 'vitest'
-import { canLimit, lowestFreeDescriptor } from '../full.ts'
 import { cli, place } from '../process.ts'
+import { canLimit, lowestFreeDescriptor } from '../process-limits.ts'
 import { scripted } from '../upstream/host.ts'
 
 /** A server on stdio with a known number of open files. */

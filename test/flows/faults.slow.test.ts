@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo, type StreamTransport } from '../client.ts'
-import { answers, evil, names, type Scene, said, scene, stateOf } from '../scene.ts'
+import { answers, evil, names, type Scene, said, scene, stateOf } from '../failing-server.ts'
 import { until, withHttpServer } from '../upstream/host.ts'
 
 describe('a server that fails at start', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { serve } from '../offered.ts'
+import { serve } from '../listed-server.ts'
 
 it("shows title, icons, annotations and _meta of a server's tool, which cannot replace other members", async () => {
   const shown = {

@@ -2,8 +2,8 @@ import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
 import { expect, it } from 'vitest'
 import type { Answer } from '../app.ts'
 import { connectTo } from '../client.ts'
+import { serve } from '../listed-server.ts'
 import { handleIn } from '../long-results.ts'
-import { serve } from '../offered.ts'
 
 const LOG = Array.from({ length: 4_000 }, (_, i) => `line ${i} ${i % 100 === 7 ? 'ERROR disk' : 'ok'}`).join('\n')
 const ROWS = JSON.stringify(Array.from({ length: 3_000 }, (_, i) => ({ id: i, name: `Customer ${i}` })))

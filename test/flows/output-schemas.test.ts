@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { localCaller } from '../../src/core/caller.ts'
 import { estimateTokens } from '../../src/core/estimate-tokens.ts'
 import { connectTo } from '../client.ts'
-import { serve } from '../offered.ts'
+import { serve } from '../listed-server.ts'
 
 /** Output schemas of 2,000 characters each. */
 const tools = Array.from({ length: 20 }, (_, n) => ({

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { localCaller } from '../../src/core/caller.ts'
 import { startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
-import { LISTED, type Offered, serve } from '../offered.ts'
+import { LISTED, type Offered, serve } from '../listed-server.ts'
 
 const tools = [{ name: 'go', description: 'Goes.' }]
 const listing = (uris: readonly string[], templates: readonly string[] = [], by = ''): Offered => ({

@@ -8,8 +8,8 @@ import { keptResultsOptions } from '../../src/results/results-options.ts'
 import { createProcessMark } from '../../src/state/process-mark.ts'
 import { answerOf, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
+import { serve } from '../listed-server.ts'
 import { appWithResults, handleIn } from '../long-results.ts'
-import { serve } from '../offered.ts'
 
 it('a result at the limit stays whole, and one above it gets a handle that reads on', async () => {
   const { call, text } = await appWithResults()

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { descendants, place, talkTo } from '../process.ts'
-import { serving } from '../stubborn.ts'
+import { serving } from '../signal-ignoring-server.ts'
 import { alive, until } from '../upstream/host.ts'
 
 // Ancestors are read from /proc.

@@ -8,7 +8,7 @@ import { createToken } from '../../src/server/token-store.ts'
 import { answerOf } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, place, serveHttp } from '../process.ts'
-import { client, type Front, front, runs } from '../security/rig.ts'
+import { client, type Front, front, runs } from '../security/http-app.ts'
 import { ask, call, initialize, modern, open } from '../server/echo.ts'
 
 const LATER = { execution: { watchers: true, scheduler: true } }

@@ -8,7 +8,7 @@ import { localCaller } from '../../src/core/caller.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/views.ts'
-import { sameRules } from '../same-rules.ts'
+import { sameRules } from '../view-rules.ts'
 import { bench, moduleSource, put, tempDir, until } from './setup.ts'
 
 const ids = (result: Awaited<ReturnType<typeof bench>>): string[] =>

@@ -7,7 +7,7 @@ import { fileToOpen } from '../../src/policy/file-to-open.ts'
 import { createPrograms } from '../../src/programs/programs.ts'
 import { temporaryFolder } from '../app.ts'
 import { sqliteIn } from '../databases.ts'
-import { canLimit, useUpDescriptors } from '../full.ts'
+import { canLimit, useUpDescriptors } from '../process-limits.ts'
 
 const ENDLESS = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c'
 const QUICK = 'SELECT 1'

@@ -7,7 +7,7 @@ import { createPolicy } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/views.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { bench } from '../loader/setup.ts'
-import { sameRules } from '../same-rules.ts'
+import { sameRules } from '../view-rules.ts'
 
 keepsTheContract(hello)
 

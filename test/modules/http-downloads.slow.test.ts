@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { cli, place } from '../process.ts'
-import { client, front } from '../security/rig.ts'
+import { client, front } from '../security/http-app.ts'
 
 const SIZE = 3_000_000
 const FILE = Buffer.from(Array.from({ length: SIZE }, (_, index) => (index * 31) % 251))

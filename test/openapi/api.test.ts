@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { originsOf } from '../../src/openapi/api-origins.ts'
 import type { ApiSettings } from '../../src/openapi/openapi-options.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 import { filesIn, fixture, serve } from './mock.ts'
 import { memory, settingsOf, withApis } from './rig.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { compileGlob } from '../../src/policy/glob.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 
 describe('file patterns', () => {
   it.each([

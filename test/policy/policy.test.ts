@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { combinePolicies, createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
 import { policyOptions } from '../../src/policy/policy-options.ts'
 import { type Actor, compilePatterns } from '../../src/policy/policy-rules.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 import { makeTool } from '../tools.ts'
 
 describe('a pattern', () => {

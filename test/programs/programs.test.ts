@@ -1,7 +1,7 @@
 import { tmpdir } from 'node:os'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createPrograms, type Programs } from '../../src/programs/programs.ts'
-import { canLimit, useUpDescriptors } from '../full.ts'
+import { canLimit, useUpDescriptors } from '../process-limits.ts'
 import { alive } from '../upstream/host.ts'
 
 function programs(environment: Record<string, string | undefined> = process.env): Programs {

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { ownPackage } from '../../src/app/package-info.ts'
 import { createTokenCounter, estimateTexts } from '../../src/receipts/token-counter.ts'
 import { countText } from '../../src/receipts/token-thread.ts'
-import { growth } from '../growth.ts'
+import { growth } from '../measure-growth.ts'
 
 const root = join(import.meta.dirname, '../..')
 const guide = readFileSync(join(root, 'docs/guides/servers.md'), 'utf8')

@@ -13,8 +13,8 @@ import { cli, place } from '../process.ts'
 import { type Answer, ask, initialize, modern, open, speak, TOKEN } from '../server/echo.ts'
 import { modern as modernServer, scripted } from '../upstream/host.ts'
 import { authorization, listening, resource, saidOfItself } from '../upstream/oauth/rig.ts'
+import { client, type Front, front, runs } from './http-app.ts'
 import { type Issuer, person, startIssuer } from './issuer.ts'
-import { client, type Front, front, runs } from './rig.ts'
 
 const METADATA = '/.well-known/oauth-protected-resource'
 const bearer = (token: string) => ({ anonymous: true, headers: { authorization: `Bearer ${token}` } })

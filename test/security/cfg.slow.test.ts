@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
-import { add, codeOf, LISTED } from '../offered.ts'
+import { add, codeOf, LISTED } from '../listed-server.ts'
 import { cli, type Place, place, serveHttp, talkTo } from '../process.ts'
 import { scripted, until } from '../upstream/host.ts'
 

@@ -17,8 +17,8 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { type Kind, kinds, makeDatabase, servers, sqliteIn, type TestDatabase } from '../databases.ts'
 import { SHOP } from '../modules/database-rig.ts'
+import { type Served, served } from './app-with-client.ts'
 import { least, soonest } from './lag.ts'
-import { type Served, served } from './served.ts'
 
 type Settings = Record<string, unknown>
 

@@ -9,12 +9,12 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { botServer, TOKEN } from '../bot-api.ts'
-import { lowestFreeDescriptor } from '../full.ts'
 import { put, tempDir } from '../loader/setup.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, place } from '../process.ts'
+import { lowestFreeDescriptor } from '../process-limits.ts'
+import { type Served, served } from './app-with-client.ts'
 import { least, soonest } from './lag.ts'
-import { type Served, served } from './served.ts'
 
 /** A separate mount namespace, in which anything can be mounted. */
 const UNSHARE = process.getuid?.() === 0 ? ['-m'] : ['-rm']

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
-import { served } from './served.ts'
+import { served } from './app-with-client.ts'
 
 const shell = { shell: { config: { enabled: true, allowed_commands: ['git'] } } }
 

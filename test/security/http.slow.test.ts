@@ -10,7 +10,7 @@ import { routes } from '../../src/server/router.ts'
 import { createManualClock } from '../clock.ts'
 import { cli, place, serveHttp } from '../process.ts'
 import { type Ask, ask, call, initialize, modern, open, openSession, speak, TOKEN } from '../server/echo.ts'
-import { client, front, runs } from './rig.ts'
+import { client, front, runs } from './http-app.ts'
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
 const ping = (id: number) => ({ jsonrpc: '2.0', id, method: 'ping' })

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { sameName } from '../../modules/_names.ts'
 import { deliveryText } from '../../modules/relay/queue.ts'
 import { temporaryFolder } from '../app.ts'
-import { type Served, served } from './served.ts'
+import { type Served, served } from './app-with-client.ts'
 
 const moderated = (users: readonly object[]): Promise<Served> =>
   served(

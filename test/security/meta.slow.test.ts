@@ -10,8 +10,8 @@ import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 import { hurried } from '../upstream/host.ts'
+import { plain, waysTo } from './call-routes.ts'
 import { soonest } from './lag.ts'
-import { plain, waysTo } from './ways.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 

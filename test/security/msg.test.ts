@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { type BotServer, botServer, TOKEN } from '../bot-api.ts'
-import { type Served, served } from './served.ts'
+import { type Served, served } from './app-with-client.ts'
 
 interface Rig extends Served {
   readonly bot: BotServer

@@ -19,8 +19,8 @@ import { StreamTransport } from '../client.ts'
 import { braveApi, crawl4aiApi, duckduckgoPages, json, serve } from '../modules/web-servers.ts'
 import { cli, place, talkTo } from '../process.ts'
 import { canMount } from '../small-disk.ts'
-import { type Served, served } from './served.ts'
-import { addressed } from './ways.ts'
+import { type Served, served } from './app-with-client.ts'
+import { addressed } from './call-routes.ts'
 
 type Settings = Record<string, unknown>
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { parseList } from '../../modules/todo/format.ts'
 import { temporaryFolder } from '../app.ts'
-import { served } from './served.ts'
+import { served } from './app-with-client.ts'
 
 /** Opening a pipe blocks until a writer exists; the writer here releases it at the end. */
 function pipe(path: string): string {

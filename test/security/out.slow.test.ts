@@ -6,8 +6,8 @@ import { Client, type ProtocolError, StreamableHTTPClientTransport } from '@mode
 import { expect, onTestFinished, test } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
+import { LISTED, serve } from '../listed-server.ts'
 import { verifyChain } from '../observe/verify-chain.ts'
-import { LISTED, serve } from '../offered.ts'
 import { cli, place, talkTo } from '../process.ts'
 import { hurried, until } from '../upstream/host.ts'
 

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Answer, temporaryFolder } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli } from '../process.ts'
-import { type Served, served } from './served.ts'
+import { type Served, served } from './app-with-client.ts'
 
 /** A server whose one tool returns its version; part of its code is in another file. */
 const program = (word: string): string => `import { word } from './part.mjs'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { serve } from '../offered.ts'
+import { serve } from '../listed-server.ts'
 import { hasBrowser, openTab, useBrowser } from '../ui/browser.ts'
 import { servePage } from '../ui/open-page.ts'
 

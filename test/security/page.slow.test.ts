@@ -6,7 +6,7 @@ import { localCaller } from '../../src/core/caller.ts'
 import { createUiSessions, SESSION_MS } from '../../src/ui/ui-sessions.ts'
 import { connectTo } from '../client.ts'
 import { createManualClock } from '../clock.ts'
-import { add, serve, tags } from '../offered.ts'
+import { add, serve, tags } from '../listed-server.ts'
 import { ask, createClient, JSON_HEADERS, KEY, OPERATOR, openPage, servePage, signIn } from '../ui/open-page.ts'
 
 const LIMITED = 'limited-token-0123456789'

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
 import { PNG } from '../picture-servers.ts'
-import { served } from './served.ts'
+import { served } from './app-with-client.ts'
 
 const KEY = 'sk-key-of-a-test-0123456789'
 const json = (answer: Parameters<RequestListener>[1], value: unknown, status = 200) =>

@@ -5,7 +5,7 @@ import { LOCK_NAME } from '../../src/trust/lock-file.ts'
 import { type Answer, answerOf, temporaryFolder } from '../app.ts'
 import { pegboard } from '../cli/terminal.ts'
 import { connectTo } from '../client.ts'
-import { add, LISTED, type Offered, serve, sub, tags } from '../offered.ts'
+import { add, LISTED, type Offered, serve, sub, tags } from '../listed-server.ts'
 import { until } from '../upstream/host.ts'
 
 const codeOf = (result: Answer): string => result.structuredContent.error.code

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { Answer } from '../app.ts'
 import { StreamTransport } from '../client.ts'
 import { cli, place } from '../process.ts'
-import { addressed } from './ways.ts'
+import { addressed } from './call-routes.ts'
 
 /** A public address that is local to this machine here. */
 const ADDRESS = '93.184.216.34'

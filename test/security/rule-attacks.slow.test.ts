@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../app.ts'
-import { codeOf, type Offered, serve } from '../offered.ts'
+import { codeOf, type Offered, serve } from '../listed-server.ts'
 import { until } from '../upstream/host.ts'
 
 const tool = (name: string, more: object = {}) => ({ name, description: `Does ${name.length} things.`, ...more })

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { readConfig } from '../../src/config/load-config.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
-import { add, serve } from '../offered.ts'
+import { add, serve } from '../listed-server.ts'
 import { place, talkTo } from '../process.ts'
 
 const input = { type: 'object', properties: {} }

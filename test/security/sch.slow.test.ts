@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 import { count } from '../count.mjs'
-import { add, codeOf, serve } from '../offered.ts'
+import { add, codeOf, serve } from '../listed-server.ts'
 import { place, serveHttp, type Talk, talkTo } from '../process.ts'
 import { LAG, soonest } from './lag.ts'
 

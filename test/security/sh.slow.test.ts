@@ -20,8 +20,8 @@ import { temporaryFolder } from '../app.ts'
 import { StreamTransport } from '../client.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, gone, place, readPid } from '../process.ts'
+import { served } from './app-with-client.ts'
 import { soonest } from './lag.ts'
-import { served } from './served.ts'
 
 const POSIX = process.platform !== 'win32'
 const sandboxed = spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', '--proc', '/proc', 'true']).status === 0

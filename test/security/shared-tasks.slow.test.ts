@@ -8,7 +8,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Answer } from '../app.ts'
-import { front } from './rig.ts'
+import { front } from './http-app.ts'
 
 const ANN = 'the-token-that-ann-comes-with'
 const EVE = 'the-token-that-eve-comes-with'

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../app.ts'
-import { codeOf, type Offered, serve } from '../offered.ts'
+import { codeOf, type Offered, serve } from '../listed-server.ts'
 import { until } from '../upstream/host.ts'
 
 const offer = (...names: string[]): Offered => ({ tools: names.map((name) => ({ name, description: 'Does it.' })) })

@@ -6,7 +6,7 @@ import { Config } from '../../modules/telegram/config.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { temporaryFolder } from '../app.ts'
 import { type BotServer, botServer, message, TOKEN } from '../bot-api.ts'
-import { type Served, served } from './served.ts'
+import { type Served, served } from './app-with-client.ts'
 
 interface Rig extends Served {
   readonly bot: BotServer

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Answer } from '../app.ts'
 import { fuzz } from '../fuzz.ts'
+import { plain } from './call-routes.ts'
 import {
   called,
   type Entry,
@@ -16,8 +17,7 @@ import {
   visibleTo,
 } from './oracle.ts'
 import { ask, BESIDE, type Begun, ROUTES, request, type Wish } from './tool-routes.ts'
-import { plain } from './ways.ts'
-import { FIXED, openWorld, type Way, type World } from './world.ts'
+import { FIXED, openWorld, type Way, type World } from './tool-routes-app.ts'
 
 /** The same seed in each attempt: a real failure repeats, and one that a busy machine caused does not. */
 const ATTEMPTS = { retry: 1 }

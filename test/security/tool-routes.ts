@@ -2,7 +2,7 @@ import type { Client } from '@modelcontextprotocol/client'
 import { createToolset, runConversation } from '../../src/agent.ts'
 import { calling, saying } from '../agent/endpoint.ts'
 import type { Answer } from '../app.ts'
-import type { Way, World } from './world.ts'
+import type { Way, World } from './tool-routes-app.ts'
 
 export interface Wish {
   readonly name: string

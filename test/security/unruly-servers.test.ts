@@ -10,7 +10,7 @@ import { withExactBody } from '../../src/upstream/exact-integers.ts'
 import { emptyListing, readListing } from '../../src/upstream/read-listing.ts'
 import { temporaryFolder } from '../app.ts'
 import { createManualClock } from '../clock.ts'
-import { add, serve } from '../offered.ts'
+import { add, serve } from '../listed-server.ts'
 import { textOf, withServers } from '../upstream/host.ts'
 
 const MIB = 1024 * 1024

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { bundle } from '../bundled.ts'
-import { canLimit } from '../full.ts'
+import { canLimit } from '../process-limits.ts'
 
 it.runIf(canLimit)(
   'without free descriptors, opening a database fails with a clear error, and the file is not considered missing',

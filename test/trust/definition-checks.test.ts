@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { skeleton } from '../../src/core/lookalike.ts'
 import { type CheckContext, checkDefinition } from '../../src/trust/definition-checks.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 
 /** Checks one tool beside `fs.read` and `search_web` of others and a sibling. */
 function around(): CheckContext {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { checkDefinition } from '../../src/trust/definition-checks.ts'
 import { mergeOtherTools, otherToolsOf } from '../../src/trust/other-tools.ts'
 import { findMentions, isToolShaped, normalizeName } from '../../src/trust/steering.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 
 const owner = (id: string, ...names: string[]) =>
   otherToolsOf(() => names.map((name) => ({ name, spellings: () => [name, `mcp_${id}.${name}`, `${id}.${name}`] })))

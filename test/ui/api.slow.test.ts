@@ -5,7 +5,7 @@ import { missesFile } from '../../src/app/search-misses.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
-import { add, serve, sub } from '../offered.ts'
+import { add, serve, sub } from '../listed-server.ts'
 import { ask, createClient, KEY, openPage, servePage } from './open-page.ts'
 
 const offering = async (tools: readonly object[], more: object = {}, config: object = {}) =>

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { PegboardError } from '../../src/core/errors.ts'
 import { withExactBody } from '../../src/upstream/exact-integers.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 
 const stream = async (text: string): Promise<string> =>
   await (await withExactBody(new Response(text, { headers: { 'content-type': 'text/event-stream' } }))).text()

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { serveOnStdio } from '../../src/server/serve-stdio.ts'
 import { connectTo, StreamTransport } from '../client.ts'
-import { add, serve } from '../offered.ts'
+import { add, serve } from '../listed-server.ts'
 
 const object = (more: object) => ({ type: 'object', ...more })
 

@@ -11,7 +11,7 @@ import { exposureOptions } from '../../src/view/exposure-options.ts'
 import { listTool, tokensOf } from '../../src/view/listed-tools.ts'
 import type { ViewTool } from '../../src/view/view.ts'
 import { createViews } from '../../src/view/views.ts'
-import { sameRules } from '../same-rules.ts'
+import { sameRules } from '../view-rules.ts'
 import { keeping, scripted, withServers } from './host.ts'
 
 const SEARCH = {

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import type { Connection } from '../../src/upstream/connection.ts'
 import { emptyListing, readListing } from '../../src/upstream/read-listing.ts'
 import { temporaryFolder } from '../app.ts'
-import { LISTED } from '../offered.ts'
+import { LISTED } from '../listed-server.ts'
 import { textOf, withServers } from './host.ts'
 
 const deep = {

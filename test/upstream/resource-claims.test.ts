@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { createTimestamps } from '../../src/upstream/resource-claims.ts'
-import { serve } from '../offered.ts'
+import { serve } from '../listed-server.ts'
 import { until, withServers } from './host.ts'
 
 /** Lists one resource, immediately or after a call. */

@@ -18,7 +18,7 @@ import { createApp } from '../../src/app/app.ts'
 import { readConfig } from '../../src/config/load-config.ts'
 import { answerOf, servers, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
-import { LISTED } from '../offered.ts'
+import { LISTED } from '../listed-server.ts'
 
 /** A server whose tool reports what it can do: write a file, read a file, reach an address. */
 const PROBE = `

@@ -5,7 +5,7 @@ import { readConfig } from '../../src/config/load-config.ts'
 import { LOCK_NAME } from '../../src/trust/lock-file.ts'
 import { readDefinition } from '../../src/upstream/tool-definition.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
-import { add, asking, LISTED, serve, sub, tags } from '../offered.ts'
+import { add, asking, LISTED, serve, sub, tags } from '../listed-server.ts'
 import { until } from './host.ts'
 
 const lockOf = (dir: string): Answer => JSON.parse(readFileSync(join(dir, LOCK_NAME), 'utf8')).servers

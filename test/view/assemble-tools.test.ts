@@ -7,8 +7,8 @@ import type { Tool } from '../../src/core/tool.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
 import { findWidening } from '../../src/view/assemble-tools.ts'
 import { createViews } from '../../src/view/views.ts'
-import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
+import { sameRules } from '../view-rules.ts'
 
 const base = {
   type: 'object',

@@ -11,8 +11,8 @@ import { decideExposure } from '../../src/view/exposure.ts'
 import { exposureOptions } from '../../src/view/exposure-options.ts'
 import { listTool } from '../../src/view/listed-tools.ts'
 import { createViews } from '../../src/view/views.ts'
-import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
+import { sameRules } from '../view-rules.ts'
 
 type Said = Parameters<typeof clientOptions.parse>[0]
 const limitsWith = (said: Readonly<Record<string, Said>>) =>

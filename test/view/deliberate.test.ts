@@ -6,8 +6,8 @@ import { createPolicy } from '../../src/policy/policy.ts'
 import { deliberateOptions } from '../../src/view/deliberate-options.ts'
 import type { View } from '../../src/view/view.ts'
 import { createViews } from '../../src/view/views.ts'
-import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
+import { sameRules } from '../view-rules.ts'
 
 /** A weather tool for all, and one tool each for pictures and sounds; `names` after a message, in one conversation. */
 function talk(settings: object = { enabled: true }) {

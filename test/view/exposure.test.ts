@@ -7,8 +7,8 @@ import { createPolicy } from '../../src/policy/policy.ts'
 import { decideExposure } from '../../src/view/exposure.ts'
 import { exposureOptions } from '../../src/view/exposure-options.ts'
 import { createViews } from '../../src/view/views.ts'
-import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
+import { sameRules } from '../view-rules.ts'
 
 const viewWith = (count: number, coldUpstreams = 0, state: 'configured' | 'failing' = 'configured') => {
   const catalog = createCatalog()

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { INTENTS } from '../../src/view/intent-phrases.ts'
 import { asksFor, isFollowUp, prepareMessage } from '../../src/view/intent-wording.ts'
-import { costMs } from '../growth.ts'
+import { costMs } from '../measure-growth.ts'
 
 const intentsOf = (message: string): string[] =>
   Object.keys(INTENTS).filter((intent) => asksFor(prepareMessage(message), intent))

@@ -7,8 +7,8 @@ import type { Tool } from '../../src/core/tool.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
 import type { ViewRules } from '../../src/view/view-rules.ts'
 import { createViews } from '../../src/view/views.ts'
-import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
+import { sameRules } from '../view-rules.ts'
 
 const web = [
   makeTool('web.fetch_url', { provides: 'url_fetcher', description: 'Reads {url_fetch_tool} pages.' }),

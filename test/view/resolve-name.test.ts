@@ -6,8 +6,8 @@ import type { Tool } from '../../src/core/tool.ts'
 import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
 import type { View } from '../../src/view/view.ts'
 import { createViews } from '../../src/view/views.ts'
-import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
+import { sameRules } from '../view-rules.ts'
 
 function viewOf(owners: Record<string, Tool[]>, policy: PolicySettings = {}): View {
   const catalog = createCatalog()

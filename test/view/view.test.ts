@@ -5,8 +5,8 @@ import { silentLog } from '../../src/core/log.ts'
 import { createPolicy, type PolicySettings } from '../../src/policy/policy.ts'
 import type { View } from '../../src/view/view.ts'
 import { createViews } from '../../src/view/views.ts'
-import { sameRules } from '../same-rules.ts'
 import { makeTool } from '../tools.ts'
+import { sameRules } from '../view-rules.ts'
 
 /** A server of two lazy tools, and a module of one. */
 function viewed(

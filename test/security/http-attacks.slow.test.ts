@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { ask, call, initialize, modern, openSession, speak, TOKEN } from '../server/echo.ts'
-import { type Front, front, runs } from './rig.ts'
+import { type Front, front, runs } from './http-app.ts'
 
 const AUTH = `Authorization: Bearer ${TOKEN}\r\n`
 const note = JSON.stringify(modern(7, 'tools/call', { name: 'probe__note', arguments: {} }).body)

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { served } from './served.ts'
+import { served } from './app-with-client.ts'
 
 test('params of scheduled work have at most 64 KiB', async () => {
   const { client } = await served(

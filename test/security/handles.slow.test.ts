@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { answerOf } from '../app.ts'
 import { heldMiB } from '../memory.ts'
 import { TOKEN } from '../server/echo.ts'
-import { client, type Front, front } from './rig.ts'
+import { client, type Front, front } from './http-app.ts'
 
 const ANN = 'the-token-that-ann-comes-with'
 const EVE = 'the-token-that-eve-comes-with'

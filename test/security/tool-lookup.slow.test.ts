@@ -2,8 +2,8 @@ import { expect, test, vi } from 'vitest'
 import { answerOf, startApp } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
-import { client, front } from './rig.ts'
-import { plain } from './ways.ts'
+import { plain } from './call-routes.ts'
+import { client, front } from './http-app.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 

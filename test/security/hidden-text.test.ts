@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { mapTexts } from '../../src/core/map-texts.ts'
 import { type Answer, temporaryFolder } from '../app.ts'
+import { tags } from '../listed-server.ts'
 import { serve } from '../modules/web-servers.ts'
-import { tags } from '../offered.ts'
-import { served } from './served.ts'
+import { served } from './app-with-client.ts'
 
 // Text from other systems that a module returns: pages, answers of APIs, and messages of people.
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
-import { evil, statusOf } from '../scene.ts'
+import { evil, statusOf } from '../failing-server.ts'
 import { until } from '../upstream/host.ts'
 
 const SRC = join(import.meta.dirname, '../../src')

@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
-import { codeOf, type Offered, serve } from '../offered.ts'
+import { codeOf, type Offered, serve } from '../listed-server.ts'
 import { until } from '../upstream/host.ts'
 
 const tool = (name: string) => ({ name, description: 'Does it.' })

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { createChainVerifier } from '../../src/observe/hash-chain.ts'
-import { canLimit } from '../full.ts'
 import { place, talkTo } from '../process.ts'
+import { canLimit } from '../process-limits.ts'
 import { until } from '../upstream/host.ts'
 
 /** Limits the file size of this process, so that the system ends a write in the middle, like a full disk. */

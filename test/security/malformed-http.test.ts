@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { initialize, TOKEN } from '../server/echo.ts'
-import { type Front, front, runs } from './rig.ts'
+import { type Front, front, runs } from './http-app.ts'
 
 // Requests in unusual notations, which a proxy in front of the server may parse differently.
 
