@@ -110,6 +110,7 @@ export function createSessions(options: SessionOptions): Sessions {
     }
   }
 
+  /** For new sessions, and for those that this process takes over from another one. */
   async function open(identity: Identity, opening: Message | undefined, id = newSessionId()): Promise<Session> {
     await makeRoom()
     const revision = revisionFor(opening?.params?.['protocolVersion'])
