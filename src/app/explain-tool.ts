@@ -2,7 +2,6 @@ import { actionNames, createFilters, leftOutBy } from '../catalog/naming.ts'
 import { shownState } from '../catalog/owner-state.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
-import type { PegboardError } from '../core/errors.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Tool } from '../core/tool.ts'
 import { actionOf, findNearest } from '../core/tool-names.ts'
@@ -10,7 +9,6 @@ import type { WrittenText } from '../search/written-requests.ts'
 import { isSearched } from '../view/exposure.ts'
 import { createHiddenError, type HiddenReason, STAGES, type Stage } from '../view/visibility.ts'
 import type { App } from './app.ts'
-import { createDisabledError, findDisabledOwner } from './disabled-owner.ts'
 import { failureLine } from './failure-line.ts'
 import { readKnownTools } from './review-desk.ts'
 
@@ -115,12 +113,9 @@ function describeHidden(id: string, hidden: HiddenReason): Partial<Verdict> {
     rule: hiddenReason(hidden),
     ...omitUndefined({ setting, hint }),
     passed: STAGES.slice(0, STAGES.indexOf(stage)).filter((one) => one !== (isServers ? 'backend' : 'upstream')),
-    refusal: describeRefusal(refusal),
+    refusal: refusal ? `${refusal.code}: ${refusal.message}` : 'E_NOT_FOUND, as if it did not exist',
   }
 }
-
-const describeRefusal = (error: PegboardError | undefined): string =>
-  error ? `${error.code}: ${error.message}` : 'E_NOT_FOUND, as if it did not exist'
 
 /** By catalog id, with tools that wait for a review. */
 export function knownTools({ catalog }: Pick<App, 'catalog'>): ReadonlyMap<string, Tool> {
@@ -206,15 +201,6 @@ function explainMissing(session: ExplainContext, name: string): Verdict {
     rule,
     ...more,
   })
-  const disabled = findDisabledOwner(config, name)
-  if (disabled) {
-    const { kind, owner, setting } = disabled
-    const mayLearn = app.view(caller).policy.allowsOwner(owner, caller)
-    return createVerdict('policy', `its ${kind} is switched off by ${setting}`, {
-      setting,
-      refusal: describeRefusal(mayLearn ? createDisabledError(name, disabled) : undefined),
-    })
-  }
   const dotted = name.replace(/__|::|:|\//, '.')
   for (const [id, settings] of Object.entries(config.servers)) {
     const ownerName = [`mcp_${id}`, id, settings.prefix].find((one) => one !== '' && dotted.startsWith(`${one}.`))
@@ -239,6 +225,10 @@ function explainMissing(session: ExplainContext, name: string): Verdict {
   if (skipped) return createVerdict('upstream', skipped.reason)
   const missing = config.missing[`modules.${category}`] ?? config.missing[`openapi.${category.replace(/^api_/, '')}`]
   if (missing !== undefined) return createVerdict(category.startsWith('api_') ? 'upstream' : 'backend', missing)
+  if (dotted.includes('.') && Object.hasOwn(config.modules, category) && config.modules[category]?.enabled === false)
+    return createVerdict('policy', `its module is switched off by modules.${category}.enabled`, {
+      setting: `modules.${category}.enabled`,
+    })
   const failed = app.failed().find(({ file }) => file.split(/[/\\.]/).includes(category))
   if (failed) return createVerdict('backend', `its module could not be loaded: ${failureLine(failed)}`)
   const server = Object.keys(config.servers).find((id) => id === dotted || `mcp_${id}` === dotted)

@@ -1,17 +1,16 @@
-import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
+import { quoteWord } from '../core/quote-word.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
 import { isSeenFile } from './app-modules.ts'
-import { createDisabledError, findDisabledOwner } from './disabled-owner.ts'
 
 /**
  * Waits for whatever may bring a tool that the caller does not have: modules that are being loaded, then servers.
  * @returns whether it is worth looking again
  * @throws PegboardError E_LOADING if a file that may contain it is still being loaded, E_TOOL_DISABLED if the operator
- * disabled its server, module or API
+ * disabled its server
  */
 export type AwaitTool = (name: string, request: CallRequest) => Promise<boolean>
 
@@ -21,15 +20,14 @@ export interface AwaitToolOptions {
   pendingFiles(): readonly string[]
   /** Waits a moment for servers that are read for the first time. */
   serversRead(caller: Caller): Promise<void>
-  config(): Config
-  readonly upstreams: Pick<Upstreams, 'missed'>
+  readonly upstreams: Pick<Upstreams, 'missed' | 'disabledServer'>
 }
 
 const RETRY_MS = 2_000
 const MAX_NAMED_FILES = 5
 
 export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
-  const { view, whileLoading, pendingFiles, serversRead, config, upstreams } = options
+  const { view, whileLoading, pendingFiles, serversRead, upstreams } = options
   const resolve = (name: string, caller: Caller) => view(caller).resolve(name)
   return async (name, { caller, abort, signal, outerSignal }) => {
     const loading = whileLoading()
@@ -46,8 +44,15 @@ export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
       )
     const found = resolve(name, caller)
     const sees = (owner: string): boolean => view(caller).policy.allowsOwner(owner, caller)
-    const disabled = found.kind === 'unknown' ? findDisabledOwner(config(), name, sees) : undefined
-    if (disabled) throw createDisabledError(name, disabled)
+    const disabled = found.kind === 'unknown' ? upstreams.disabledServer(name, sees) : undefined
+    if (disabled !== undefined)
+      throw new PegboardError(
+        'E_TOOL_DISABLED',
+        `'${name}' is not available: the operator disabled the server ${disabled}.`,
+        {
+          hint: `Use another tool. The operator can enable the server with: pegboard enable ${quoteWord(disabled)}`,
+        },
+      )
     if (found.kind === 'unknown' && !found.down && !found.ownerHasTools) {
       await serversRead(caller)
       if (resolve(name, caller).kind !== 'unknown') return true

@@ -125,7 +125,6 @@ export function createToolRuntime(options: ToolRuntimeOptions) {
     whileLoading: modules.whileLoading,
     pendingFiles: () => modules.loader.pending,
     serversRead,
-    config: () => settings.config,
     upstreams,
   })
   const deferred = createDeferredWork({

@@ -1,5 +1,4 @@
 import type { App } from '../app/app.ts'
-import { createDisabledError, findDisabledOwner } from '../app/disabled-owner.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
@@ -42,9 +41,8 @@ export async function run(args: Args, io: Io): Promise<number> {
           ...(relay && { relay }),
         }
         result = toMcpResult(await app.surface.call(request), files, caller)
-      } catch (thrown) {
-        if (!isPegboardError(thrown)) throw thrown
-        const error = (thrown.code === 'E_NOT_FOUND' && disabledError(session, name)) || thrown
+      } catch (error) {
+        if (!isPegboardError(error)) throw error
         if (!json) {
           if (error.data !== undefined) io.stderr(`${toPrintableJson(JSON.stringify(error.data, null, 2))}\n`)
           throw error.code === 'E_NOT_FOUND' ? await explainForOperator(error, session, name) : error
@@ -61,13 +59,6 @@ export async function run(args: Args, io: Io): Promise<number> {
         args.values['record'] !== undefined || (!isVisible(app, caller, name) && mayHave(name, id, module, config)),
     },
   )
-}
-
-/** What clients get for a tool of a disabled server, module or API. */
-function disabledError({ app, caller, config }: Session, name: string): PegboardError | undefined {
-  const { policy } = app.view(caller)
-  const disabled = findDisabledOwner(config, name, (owner) => policy.allowsOwner(owner, caller))
-  return disabled && createDisabledError(name, disabled)
 }
 
 /** Clients do not hear of hidden tools, but the operator may. */

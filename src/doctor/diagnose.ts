@@ -1,5 +1,4 @@
 import type { App } from '../app/app.ts'
-import { disabledOwners } from '../app/disabled-owner.ts'
 import { parseJsonc } from '../config/jsonc.ts'
 import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { homeOf } from '../config/machine.ts'
@@ -41,9 +40,8 @@ export async function diagnose(options: DiagnoseOptions): Promise<void> {
   const only = options.only.flatMap((name) => findServer(name, config) ?? [])
   const chosen = Object.keys(config.servers).filter((id) => all || only.includes(id))
   const ids = chosen.filter((id) => config.servers[id]?.enabled)
-  for (const { kind, id } of disabledOwners(config))
-    if (kind === 'server' ? chosen.includes(id) : all)
-      report.passed({ about: `${kind} ${id}`, message: 'disabled in the configuration, so not checked' })
+  for (const id of chosen.filter((id) => !ids.includes(id)))
+    report.passed({ about: `server ${id}`, message: 'disabled in the configuration, so not checked' })
   checkSkipped(config, only, report)
   if (!all)
     return void (await withStarted(options, config, (app) => checkServers(serverChecks(options, app, config), ids)))

@@ -70,6 +70,8 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
    * @param options.sees modules that the caller sees; default all
    */
   missed(name: string, options?: { readonly signal?: AbortSignal | undefined; readonly sees?: Sees }): Promise<boolean>
+  /** Name of the disabled server that a tool name begins with. @param sees as for `missed` */
+  disabledServer(name: string, sees: Sees): string | undefined
   /**
    * Applies a new configuration: starts new servers, stops removed ones, and restarts those whose
    * `restartKeyOf` changed; others keep running with their new settings.
@@ -315,6 +317,14 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       })
       await searching
       return true
+    },
+    disabledServer(name, sees) {
+      const modules = moduleIds(configured)
+      const disabled = Object.entries(configured).find(([id, { enabled, prefix }]) => {
+        const module = modules.get(id) as string
+        return !enabled && isNamed(name, [id, module, prefix]) && sees(module)
+      })
+      return disabled?.[0]
     },
     async configure(servers) {
       configured = servers

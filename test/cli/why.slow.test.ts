@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { folder, notesModule, pegboard } from './terminal.ts'
@@ -176,36 +175,6 @@ describe('why', () => {
       stage: 'upstream',
       rule: expect.stringMatching(/^the tools of mcp_broken are not known: /),
     })
-  })
-
-  it('explains tools of disabled servers, APIs and modules in the same way', async () => {
-    const settings = {
-      mcpServers: { calc: { command: 'calc', enabled: false } },
-      openapi: { pets: { document: 'none.json', enabled: false } },
-      modules: { filesystem: { enabled: false } },
-      profiles: { small: { use: ['hello'] } },
-    }
-    writeFileSync(join(at.dir, 'disabled.json'), JSON.stringify(settings))
-    for (const [name, owner, setting] of [
-      ['calc.math', 'server calc', 'mcpServers.calc'],
-      ['pets.list', 'API pets', 'openapi.pets.enabled'],
-      ['filesystem.read', 'module filesystem', 'modules.filesystem.enabled'],
-    ] as const) {
-      const of = async (...args: string[]) =>
-        JSON.parse((await run(name, '--config', 'disabled.json', '--json', ...args)).out)
-      const rule = `its ${owner.split(' ')[0]} is switched off by ${setting}`
-      expect(await of()).toMatchObject({
-        stage: 'policy',
-        rule,
-        refusal: `E_TOOL_DISABLED: '${name}' is not available: the operator disabled the ${owner}.`,
-      })
-      expect(await of('--profile', 'small')).toMatchObject({ rule, refusal: 'E_NOT_FOUND, as if it did not exist' })
-      const { code, err } = await pegboard(at.dir, 'call', name, '--config', 'disabled.json')
-      expect([code, err]).toEqual([
-        1,
-        expect.stringContaining(`E_TOOL_DISABLED: '${name}' is not available: the operator disabled the ${owner}.`),
-      ])
-    }
   })
 
   it('names the key of the file', async () => {
