@@ -37,14 +37,7 @@ export const watch: ToolDef<Settings, typeof Watch> = {
   title: 'Wait for a change of files',
   description:
     'Wait until a file, or anything in a folder, is created, modified or deleted on disk, and report that change once. To wait longer run it with background_run. Earlier changes are not reported.',
-  aliases: [
-    'wait for file change',
-    'tell me when a file changes',
-    'file watcher',
-    'inotify',
-    'surveiller un dossier',
-    'attendre un changement',
-  ],
+  aliases: ['wait for file change', 'file watcher', 'inotify', 'surveiller un dossier', 'attendre un changement'],
   tags: ['files', 'folders'],
   input: Watch,
   effect: 'read',

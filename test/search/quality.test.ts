@@ -105,14 +105,6 @@ describe('the shipped search model', () => {
     expect(ndcg).toBeGreaterThanOrEqual(FILES.ndcg10 - POINT)
   })
 
-  it('finds the tool that waits for a change', async () => {
-    const { app } = await startApp({}, undefined, { table: embeddedTable })
-    await app.indexed()
-    const best = async (query: string) => (await app.search(query, localCaller, 1)).hits.map(({ id }) => id)
-    expect(await best('tell me when the file changes')).toEqual(['filesystem.watch'])
-    expect(await best('let me know if report.csv changes')).toEqual(['filesystem.watch'])
-  })
-
   it('understands misspelled words of the catalog', async () => {
     const { app } = await startApp({}, undefined, { table: embeddedTable })
     await app.indexed()
