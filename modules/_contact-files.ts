@@ -1,3 +1,4 @@
+import { isRecord } from './_is-record.ts'
 import { isReferenceId, telegramNumber } from './_reference-ids.ts'
 import { type StateFiles, stateFiles } from './_state-files.ts'
 
@@ -109,9 +110,7 @@ async function fieldsOf(yaml: string): Promise<Readonly<Record<string, unknown>>
   if (document.errors.length > 0) return undefined
   try {
     const fields: unknown = document.toJS()
-    return typeof fields === 'object' && fields !== null && !Array.isArray(fields)
-      ? (fields as Record<string, unknown>)
-      : undefined
+    return isRecord(fields) ? fields : undefined
   } catch {
     // The YAML contains circular or too many aliases.
     return undefined

@@ -8,7 +8,7 @@ import {
   type ToolView,
   z,
 } from 'pegboard'
-import { isAdmin } from '../_admin.ts'
+import { canActForOthers } from '../_admin.ts'
 import { callIfThere } from '../_call-if-there.ts'
 import { denied, invalid, notFound } from '../_errors.ts'
 
@@ -43,8 +43,7 @@ function serviceOf<Name extends Service>({ services }: Context, name: Name): Non
  * @throws ToolError
  */
 function checkBelieved(ctx: Context): void {
-  const { roles, principal } = ctx.caller
-  if (principal === 'local' || isAdmin(ctx) || roles.some((role) => ctx.config.channel_roles.includes(role))) return
+  if (canActForOthers(ctx) || ctx.caller.roles.some((role) => ctx.config.channel_roles.includes(role))) return
   throw denied(
     'This token cannot say which channel a request comes from.',
     `The operator adds a role of this token to ${SETTING}.channel_roles.`,
@@ -67,8 +66,7 @@ function channelOf(
   // A channel of another platform is never the request's own, whatever its name.
   const channel = channelId?.trim() || (platform === from ? originChannel : '')
   if (channel === '') throw invalid('The channel is unknown.', 'Give channel_id.')
-  if ((channel === originChannel && platform === from) || ctx.caller.principal === 'local' || isAdmin(ctx))
-    return { channel, platform }
+  if ((channel === originChannel && platform === from) || canActForOthers(ctx)) return { channel, platform }
   throw denied('You can only read the channel that the request comes from.', 'Leave channel_id and platform out.')
 }
 
@@ -261,7 +259,7 @@ const message_search: ToolDef<Settings, typeof Search> = {
   async run({ query, channel_id, platform: where, everywhere, limit }, ctx) {
     const messages = serviceOf(ctx, 'messages')
     const searchText = query.trim()
-    if (everywhere && ctx.caller.principal !== 'local' && !isAdmin(ctx))
+    if (everywhere && !canActForOthers(ctx))
       throw denied('Only admins can search all channels.', 'Leave everywhere out.')
     if (everywhere && searchText === '') throw invalid('Searching all channels needs a query.', 'Pass query.')
     const { channel, platform } = everywhere

@@ -1,3 +1,5 @@
+import { isRecord } from '../_is-record.ts'
+
 const STATUSES = ['pending', 'in_progress', 'completed'] as const
 type Status = (typeof STATUSES)[number]
 
@@ -39,8 +41,6 @@ function stepOf(value: unknown, index: number): Step {
   }
 }
 
-const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const text = (value: unknown): string => (typeof value === 'string' ? value.trim() : '')
 const texts = (value: unknown): readonly string[] =>
   (Array.isArray(value) ? value : [value]).map(text).filter((text) => text !== '')

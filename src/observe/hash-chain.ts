@@ -1,4 +1,5 @@
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
+import { equalsInConstantTime } from '../core/equals-in-constant-time.ts'
 import type { Json } from '../core/is-record.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 
@@ -65,7 +66,7 @@ export function createChainVerifier(secret: Buffer): (line: string) => ChainBrea
   return (line) => {
     const [, text, mac] = SIGNED.exec(line) ?? []
     if (text === undefined || mac === undefined) return 'not a signed line'
-    if (!timingSafeEqual(Buffer.from(macOf(key, text)), Buffer.from(mac))) return 'changed'
+    if (!equalsInConstantTime(mac, macOf(key, text))) return 'changed'
     const { run, seq, prev } = JSON.parse(`${text}}`) as { run: string; seq: number; prev: string }
     const before = last.get(run)
     last.set(run, { seq, mac })

@@ -212,8 +212,8 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
 
   async function countBatch(described: readonly Described[], by: TokenCounter | undefined): Promise<void> {
     for (const { session, entry } of described) if (entry.list) session.all = entry.list.all
-    const callers = [...new Set(described.map(({ session }) => session))]
-    const all = callers.flatMap((session) => (session.all ? [{ session, definitions: session.all() }] : []))
+    const used = [...new Set(described.map(({ session }) => session))]
+    const all = used.flatMap((session) => (session.all ? [{ session, definitions: session.all() }] : []))
     const shown = described.flatMap(({ entry }) => [entry.definition, entry.list?.shown])
     const uncounted = new Map<object, Definitions>()
     for (const one of [...shown, ...all.map(({ definitions }) => definitions)])

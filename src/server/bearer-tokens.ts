@@ -50,7 +50,7 @@ export const toBearerToken = ({ id, digest, principal, roles, profile, grants }:
 export const grantsOf = ({ tools, effect }: Pick<TokenRights, 'tools' | 'effect'>): Pick<Caller, 'grants'> =>
   tools === undefined && effect === undefined ? {} : { grants: [omitUndefined({ tools, effect })] }
 
-/** Undefined for an unknown token. Takes the same time for every wrong one, because it compares all digests. */
+/** Finds a token; undefined if it is unknown. Compares all digests, so every wrong token takes the same time. */
 export function checkBearer(token: string, tokens: readonly BearerToken[]): BearerToken | undefined {
   const digest = digestOf(token)
   let found: BearerToken | undefined
