@@ -29,6 +29,9 @@ export interface DueCall {
   readonly mayLeave: () => Promise<boolean>
 }
 
+/** Calls of an unknown tool, and of a tool of a disabled server, fail with these codes. */
+const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISABLED'])
+
 /**
  * Calls tools with the rights that the owner has now. Never rejects, because no caller waits for the answer.
  * @param kind what calls, for the log
@@ -48,8 +51,8 @@ export const createDueCalls =
     if (outcome.success) return outcome
     if (outcome.code === 'E_OWNER_GONE')
       log.warn(`a ${kind} did not run, because its owner no longer has access`, { [kind]: id, error: outcome.error })
-    // A tool answers with the same code when it does not find something.
-    if (outcome.code !== 'E_NOT_FOUND' || !lacksTool(caller, tool) || !(await mayLeave())) return outcome
+    // Tools fail with the same codes, for example when they do not find something.
+    if (!MISSING_CODES.has(outcome.code) || !lacksTool(caller, tool) || !(await mayLeave())) return outcome
     log.warn(`a ${kind} is left to other processes, because this process does not have its tool`, { [kind]: id, tool })
     return LEFT_TO_OTHERS
   }

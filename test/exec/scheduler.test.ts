@@ -33,8 +33,11 @@ function rig(
     if (channel === 'gone') throw new PegboardError('E_NOT_FOUND', 'no such channel')
     sent.push([channel, text])
   }
-  /** @param options.lacks the process does not have the tools */
-  const process = ({ lacks: lacking = false, idempotent = false } = {}) => {
+  /**
+   * @param options.lacks the process does not have the tools
+   * @param options.isDisabled the operator disabled their server in this process
+   */
+  const process = ({ lacks: lacking = false, isDisabled = false, idempotent = false } = {}) => {
     const nobody = () => undefined
     const shared = { store: () => store, publish: nobody, subscribe: nobody, onReconnect: nobody }
     const steady = createSteadyClock(clock)
@@ -50,6 +53,7 @@ function rig(
       instance,
       call: async (request: CallRequest) => {
         calls.push(request.name)
+        if (isDisabled) throw new PegboardError('E_TOOL_DISABLED', `'${request.name}' is not available.`)
         if (lacking) throw new PegboardError('E_NOT_FOUND', `Tool '${request.name}' not found.`)
         return valueResult(await answer(request, calls.length))
       },
@@ -759,9 +763,9 @@ describe('a changed system clock', () => {
 })
 
 describe('a process without a tool, among several', () => {
-  const both = async () => {
+  const both = async ({ isDisabled = false } = {}) => {
     const one = rig()
-    const [without, having] = [one.process({ lacks: true }), one.process()]
+    const [without, having] = [one.process({ lacks: true, isDisabled }), one.process()]
     for (const { instance, watchers, schedule } of [without, having]) {
       await instance.join()
       // The process without the tool checks first.
@@ -796,6 +800,15 @@ describe('a process without a tool, among several', () => {
     ).toHaveLength(2)
     expect(told.filter((text) => text.includes('E_NOT_FOUND'))).toEqual([])
     expect(await having.schedule.list(localCaller)).toEqual([])
+  })
+
+  it('leaves jobs to the others if the operator disabled the server of their tool here', async () => {
+    const { without, having, pass } = await both({ isDisabled: true })
+    await without.schedule.add(localCaller, { tool: 'a.b', when: 'in 30s', label: 'tea' })
+    await pass(5 * 60_000)
+    expect([...(await without.notices()), ...(await having.notices())]).toEqual([
+      expect.stringMatching(/^Scheduled job tea \(a\.b\)(?:, \d+ s late,)? gave "done"$/),
+    ])
   })
 
   it('drops a watcher that no process can run for an hour', async () => {
