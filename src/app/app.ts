@@ -194,8 +194,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   )
   const claimNames = (): void => catalog.claim(claimedNames(current(), [packageInfo.modules, current().modulesDir]))
   claimNames()
-  const { rulesOf, limitsOf, maxResultTokens } = settings
-  const views = createViews({ catalog, rulesOf, limitsOf, maxResultTokens, log })
+  const { rulesOf, limitsOf, maxResultTokens, hasUnlimitedTool } = settings
+  const views = createViews({ catalog, rulesOf, limitsOf, maxResultTokens, hasUnlimitedTool, log })
   const view = (caller: Caller): View => views.viewFor(caller)
   const ownFiles = createOwnFiles(current, env, packageInfo.root)
   const secrets = createSecretGuard({ env, config: current, view, onLearned: options.onSecrets })

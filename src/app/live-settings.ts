@@ -12,6 +12,8 @@ export interface LiveSettings {
   /** @param client the name that it gave itself; undefined if it gave none */
   limitsOf(client: string | undefined): ClientLimits
   readonly maxResultTokens: MaxResultTokens
+  /** True if the section `tools` removes the limit of a tool. */
+  hasUnlimitedTool(): boolean
   hasProfile(name: string): boolean
   /** Holds until the next reload. */
   setFlag(profile: string, flag: string, value: boolean): void
@@ -40,6 +42,7 @@ export function createLiveSettings(initial: Config): LiveSettings {
       source === undefined
         ? config.execution.maxResultTokens
         : (settingOf(config.tools, source.id)?.maxResultTokens ?? source.maxResultTokens),
+    hasUnlimitedTool: () => Object.values(config.tools).some(({ maxResultTokens }) => maxResultTokens === 0),
     hasProfile: (name) => rules.ids.includes(name),
     setFlag(profile, flag, value) {
       flags = { ...flags, [profile]: { ...flags[profile], [flag]: value } }

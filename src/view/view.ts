@@ -79,6 +79,8 @@ export interface ViewInput extends Pick<MergeScope, 'caller' | 'rules' | 'offere
   readonly snapshot: Snapshot
   readonly limits: ClientLimits
   readonly maxResultTokens: MaxResultTokens
+  /** True if a setting of a single tool removes its limit. */
+  readonly hasUnlimitedTool: () => boolean
 }
 
 /**
@@ -111,7 +113,10 @@ export function buildView(input: ViewInput): View {
   const merged = once(() => mergeTools(snapshot.tools, scope()))
   const quarantined = once(() => quarantinedTools(snapshot, caller, rules))
   const hidden = once(() => new Map([...merged().hidden, ...quarantined().hidden]))
-  const totals = once(() => countTools(scope(), merged, (id) => quarantined().hidden.get(id)))
+  // Without creating the lazy tools of an owner, it is unknown whether it has the tool that the setting names.
+  const mayListOutput = (owner: Owner): boolean =>
+    listsOutput(owner) || (input.hasUnlimitedTool() && listsOutput({ id: owner.id, maxResultTokens: 0 }))
+  const totals = once(() => countTools(scope(), merged, (id) => quarantined().hidden.get(id), mayListOutput))
   const resolver = once(() =>
     createResolver({ ...merged(), hidden: hidden() }, quarantined().names, totals().owners, snapshot),
   )
@@ -179,6 +184,7 @@ function countTools(
   scope: MergeScope,
   merged: () => ReturnType<typeof mergeTools>,
   quarantineReason: (id: string) => HiddenReason | undefined,
+  mayListOutput: (owner: Owner) => boolean,
 ): ToolTotals {
   const { caller, rules, owners } = scope
   const lazyDecisions = new Map(owners.map((owner) => [owner, checkLazyTools(owner, caller, rules)]))
@@ -197,7 +203,7 @@ function countTools(
     counts.set(id, lazyTools.count)
     lazyTokens += lazyTools.tokens
     lazySize += lazyTools.count
-    listsLazyOutputs ||= scope.listingLimits.listsOutput(owner)
+    listsLazyOutputs ||= mayListOutput(owner)
   }
   const isDenied = ({ id: owner, tools, quarantined, resources, templates, prompts }: Owner): boolean =>
     tools.length + quarantined.length > 0

@@ -25,6 +25,8 @@ export interface ViewsOptions {
   readonly limitsOf?: LimitsOf
   /** Default: results have no limit. */
   readonly maxResultTokens?: MaxResultTokens
+  /** True if a setting of a single tool removes its limit; default false. */
+  readonly hasUnlimitedTool?: () => boolean
   readonly log: Log
 }
 
@@ -38,6 +40,7 @@ export function createViews({
   rulesOf,
   limitsOf = createLimits(),
   maxResultTokens = () => undefined,
+  hasUnlimitedTool = () => false,
 }: ViewsOptions): Views {
   let version = -1
   let intents: readonly string[] | undefined
@@ -90,6 +93,7 @@ export function createViews({
           rules: rulesFor(shared, rulesOf),
           limits,
           maxResultTokens,
+          hasUnlimitedTool,
           offered,
           warn: warnFor(shared.profile),
         })

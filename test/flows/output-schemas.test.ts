@@ -12,6 +12,11 @@ const tools = Array.from({ length: 20 }, (_, n) => ({
   outputSchema: { type: 'object', properties: { text: { type: 'string', description: 'A text. '.repeat(240) } } },
 }))
 
+/** The setting `tools`, with names and ids. */
+const toolsWithoutLimit = Object.fromEntries(
+  tools.map(({ name }, n) => [n % 2 === 0 ? name : `mcp_a.${name}`, { maxResultTokens: 0 }]),
+)
+
 /** The mode with a budget of 6,000 tokens, the tokens that decided it, and those of the list that a client gets. */
 async function listWith(config: object, settings: object = {}) {
   const exposure = { primitives: false, contextWindow: 30_000 }
@@ -37,6 +42,7 @@ it.each([
   ['a client that wants them', { clients: { 'test-client': { outputSchemas: true } } }, {}],
   ['a server whose results have no limit', {}, { maxResultTokens: 0 }],
   ['results that have no limit', { execution: { maxResultTokens: 0 } }, {}],
+  ['tools whose results have no limit', { tools: toolsWithoutLimit }, {}],
 ])('a list of tools with their output schemas is above the budget: %s', async (_what, config, settings) => {
   expect(await listWith(config, settings)).toMatchObject({ mode: 'discovery' })
   const large = { ...config, exposure: { primitives: false, mode: 'direct' } }
