@@ -210,6 +210,7 @@ const pinned = {
     'E_REGISTRY_ENTRY',
     'E_REGISTRY_UNAVAILABLE',
     'E_SANDBOX_UNAVAILABLE',
+    'E_USAGE',
     'E_MODULE_LOAD',
     'E_MODULE_SHAPE',
     'E_MODULE_CONFIG',

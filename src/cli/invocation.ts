@@ -24,12 +24,9 @@ export function toTypedCommands(text: string, config: string | undefined, { self
   // The output of a child is read in another folder.
   const file = config === undefined || input.isTTY ? config : resolve(cwd, config)
   const start = `${self.called} ${file === undefined ? '' : `--config ${quoteWord(file)} `}`
-  return (
-    text
-      .replaceAll(HELP, () => `${self.called} help`)
-      // Log lines are JSON.
-      .replaceAll(COMMAND, () => (text.startsWith('{') ? JSON.stringify(start).slice(1, -1) : start))
-  )
+  // Log lines are JSON.
+  const escapeText = (typed: string): string => (text.startsWith('{') ? JSON.stringify(typed).slice(1, -1) : typed)
+  return text.replaceAll(HELP, () => escapeText(`${self.called} help`)).replaceAll(COMMAND, () => escapeText(start))
 }
 
 /** A text of Pegboard itself, with commands as the reader has to type them. */

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { isPegboardError, joinSentences, messageOf, type PegboardError } from '../core/errors.ts'
+import { isPegboardError, joinSentences, messageOf, PegboardError } from '../core/errors.ts'
 import { removeInvisible } from '../core/invisible-characters.ts'
 import { toPrintable } from '../core/printable.ts'
 import { didYouMean, findNearest } from '../core/tool-names.ts'
@@ -58,16 +58,20 @@ export async function run(argv: readonly string[], outerIo: Io): Promise<number>
     stdout: (text) => outerIo.stdout(outerIo.terminal?.out === false ? removeInvisible(text) : toPrintable(text)),
     stderr: (text) => outerIo.stderr(makePrintable(toTypedCommands(text, config, outerIo))),
   }
+  const isJson = argv.includes('--json')
   try {
     return await dispatch(argv, io)
   } catch (error) {
     if (error instanceof UsageError) {
       const name = argv[findCommandIndex(argv)]
       const helpTopic = commands.some((command) => command.name === name) ? ` ${name}` : ''
-      io.stderr(`pegboard: ${error.message}\nSee pegboard help${helpTopic}.\n`)
+      const { message } = error
+      const hint = `See pegboard help${helpTopic}.`
+      const asJson = isJson ? formatFailureJson(new PegboardError('E_USAGE', message, { hint })) : undefined
+      io.stderr(`${asJson ?? `pegboard: ${message}\n${hint}`}\n`)
       return 2
     }
-    io.stderr(`${argv.includes('--json') ? formatFailureJson(error) : formatFailure(error)}\n`)
+    io.stderr(`${isJson ? formatFailureJson(error) : formatFailure(error)}\n`)
     return 1
   }
 }

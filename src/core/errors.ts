@@ -253,6 +253,11 @@ const modelErrors = {
 
 /** Errors that appear in logs and on the terminal. */
 const operatorErrors = {
+  E_USAGE: {
+    class: 'argument',
+    meaning: 'A command line of pegboard is wrong: its command, an option or an operand. The exit code is 2.',
+    next: 'Correct it as the message says, or see pegboard help.',
+  },
   E_LOOP_LIMIT: {
     class: 'argument',
     meaning: 'A model kept calling tools after its last allowed round.',

@@ -369,7 +369,7 @@ describe('the command line', () => {
     [['--nonsense'], 'unknown option --nonsense for pegboard\n'],
     [['--hlep'], 'unknown option --hlep for pegboard; did you mean --help?'],
     [['--config', 'mcp.config.json'], 'name a command, such as pegboard --config mcp.config.json serve\n'],
-    [['--json'], 'name a command, such as pegboard serve\n'],
+    [['--verbose'], 'name a command, such as pegboard serve\n'],
     [['version'], 'unknown command "version"; did you mean "--version"?'],
     [['list', '-x'], 'unknown option -x for list\n'],
     [['search', 'x', '--limit'], '--limit needs a value: --limit N\n'],
@@ -427,6 +427,17 @@ describe('the command line', () => {
   it("refers to the command's help", async () => {
     expect((await run('search')).err).toMatch(/\nSee pegboard help search\.\n$/)
     expect((await run('serach')).err).toMatch(/\nSee pegboard help\.\n$/)
+  })
+
+  it.each([
+    [['list', '-x'], 'unknown option -x for list', 'See pegboard help list.'],
+    [['serach'], 'unknown command "serach"; did you mean "search"?', 'See pegboard help.'],
+    [['search'], 'search needs a query, such as pegboard search "read a file"', 'See pegboard help search.'],
+    [[], 'name a command, such as pegboard serve', 'See pegboard help.'],
+  ])('%j with --json prints its usage error as JSON', async (argv, message, hint) => {
+    const { code, out, err } = await run(...argv, '--json')
+    expect([code, out]).toEqual([2, ''])
+    expect(JSON.parse(err)).toEqual({ error: { code: 'E_USAGE', message, hint } })
   })
 
   it('accepts --config before the command', async () => {

@@ -42,6 +42,9 @@ describe('typable', () => {
   it('keeps log lines valid JSON, and shows full paths in non-interactive use', () => {
     const line = toTypedCommands('{"message":"pegboard review x"}', 'a b.json', terminal('/repo', false).io)
     expect(JSON.parse(line)).toEqual({ message: 'pegboard --config "/repo/a b.json" review x' })
+    const elsewhere = { ...io, self: { ...io.self, called: 'node "/my other/main.js"' } }
+    const help = toTypedCommands('{"hint":"See pegboard help list."}', undefined, elsewhere)
+    expect(JSON.parse(help)).toEqual({ hint: 'See node "/my other/main.js" help list.' })
   })
 })
 

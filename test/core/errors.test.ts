@@ -16,7 +16,7 @@ describe('the error catalogue', () => {
     )
     for (const code of operator)
       expect(code).toMatch(
-        /^E_(MODULE|CONFIG|NAME|EDIT|UNDO|REGISTRY)_|^E_(ADDRESS_UNAVAILABLE|AUTH_FAILED|LOOP_LIMIT|RECORDING|STATE)$/,
+        /^E_(MODULE|CONFIG|NAME|EDIT|UNDO|REGISTRY)_|^E_(ADDRESS_UNAVAILABLE|AUTH_FAILED|LOOP_LIMIT|RECORDING|STATE|USAGE)$/,
       )
   })
 })
