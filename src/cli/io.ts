@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Environment } from '../config/machine.ts'
 import { toPrintable, toPrintableJson } from '../core/printable.ts'
 import type { LineOutput } from '../server/serve-stdio.ts'
+import { padToWidth, widthOf } from './text-width.ts'
 
 /** The environment of a command. `main.ts` passes the real one, tests their own. */
 export interface Io {
@@ -54,12 +55,12 @@ export function formatTable(cells: ReadonlyArray<readonly string[]>): string {
   const rows = cells.map((row) => row.map((cell) => toPrintable(cell).replaceAll(/\s*\n\s*/g, ' ')))
   const widths: number[] = []
   for (const row of rows)
-    for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, cell.length)
+    for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, widthOf(cell))
   return rows
     .map(
       (row) =>
         `${row
-          .map((cell, index) => (index === row.length - 1 ? cell : cell.padEnd(widths[index] ?? 0)))
+          .map((cell, index) => (index === row.length - 1 ? cell : padToWidth(cell, widths[index] ?? 0)))
           .join('  ')
           .trimEnd()}\n`,
     )
