@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Environment } from '../config/machine.ts'
 import { toPrintable, toPrintableJson } from '../core/printable.ts'
 import type { LineOutput } from '../server/serve-stdio.ts'
-import { padToWidth, widthOf } from './text-width.ts'
+import { padToWidth, shortenToWidth, widthOf } from './text-width.ts'
 
 /** The environment of a command. `main.ts` passes the real one, tests their own. */
 export interface Io {
@@ -18,8 +18,8 @@ export interface Io {
   readonly input: Readable & { readonly isTTY?: boolean }
   /** Reserves stdout for MCP. What modules print goes to stderr. */
   claimOutput(): LineOutput
-  /** True where stdout or stderr is a terminal. */
-  readonly terminal?: { readonly out: boolean; readonly err: boolean }
+  /** True where stdout or stderr is a terminal. `columns` is the width of the terminal of stdout, if known. */
+  readonly terminal?: { readonly out: boolean; readonly err: boolean; readonly columns?: number | undefined }
   readonly env: Environment
   readonly cwd: string
   /** Aborted by SIGINT and other signals. */
@@ -49,20 +49,44 @@ export const writeWarning = (io: Io, message: string): void => io.stderr(`pegboa
 export const writeJson = (io: Io, value: unknown): void =>
   io.stdout(`${toPrintableJson(JSON.stringify(value, null, 2))}\n`)
 
+/** The column to shorten so that rows fit a terminal. */
+export interface TableFit {
+  readonly column: number
+  /** Of the terminal; undefined or 0 if it is not known. */
+  readonly width: number | undefined
+}
+
+const GAP = '  '
+/** A shortened cell keeps this width. Rows are then wider than a narrow terminal. */
+const MIN_CELL_WIDTH = 20
+
 /** Aligns rows in columns; the last column is not padded. Returns an empty text for no rows. */
-export function formatTable(cells: ReadonlyArray<readonly string[]>): string {
+export function formatTable(cells: ReadonlyArray<readonly string[]>, fit?: TableFit): string {
   // A line break in a description must not start a row.
   const rows = cells.map((row) => row.map((cell) => toPrintable(cell).replaceAll(/\s*\n\s*/g, ' ')))
   const widths: number[] = []
   for (const row of rows)
     for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, widthOf(cell))
+  if (fit?.width) fitRows(rows, widths, fit.column, fit.width)
   return rows
     .map(
       (row) =>
         `${row
           .map((cell, index) => (index === row.length - 1 ? cell : padToWidth(cell, widths[index] ?? 0)))
-          .join('  ')
+          .join(GAP)
           .trimEnd()}\n`,
     )
     .join('')
+}
+
+/** Only a row with a later cell shares its line with the other columns, so the width of the column follows from these rows. */
+function fitRows(rows: string[][], widths: number[], column: number, width: number): void {
+  const otherWidths = widths.with(column, 0)
+  widths[column] = 0
+  for (const row of rows) {
+    const last = row.findLastIndex((cell) => cell !== '')
+    const taken = otherWidths.slice(0, last + 1).reduce((sum, other) => sum + other, GAP.length * last)
+    row[column] = shortenToWidth(row[column] ?? '', Math.max(MIN_CELL_WIDTH, width - taken))
+    if (last > column) widths[column] = Math.max(widths[column] ?? 0, widthOf(row[column]))
+  }
 }

@@ -71,10 +71,10 @@ function formatRows({ columns }: Listing, rows: readonly Row[], { terminal }: Io
     (column) => column !== 'may_touch' && (column !== 'instance' || usedColumns.includes(column)),
   )
   const head = terminal?.out && isFirst ? [usedColumns.map((column) => column.toUpperCase().replace('_', ' '))] : []
-  return formatTable([
-    ...head,
-    ...rows.map((row) => (terminal?.out ? usedColumns : allColumns).map((column) => String(row[column] ?? ''))),
-  ])
+  const shownColumns = terminal?.out ? usedColumns : allColumns
+  const lines = rows.map((row) => shownColumns.map((column) => String(row[column] ?? '')))
+  const column = shownColumns.findIndex((name) => name === 'description' || name === 'summary')
+  return formatTable([...head, ...lines], column < 0 ? undefined : { column, width: terminal?.columns })
 }
 
 interface Listing {

@@ -126,7 +126,13 @@ const io: Io = {
   onSecrets: addSecrets,
   droppedLogLines: () => droppedLines,
   beforeDropIns: keepChildrenOffStdio,
-  terminal: { out: process.stdout.isTTY === true, err: process.stderr.isTTY === true },
+  terminal: {
+    out: process.stdout.isTTY === true,
+    err: process.stderr.isTTY === true,
+    get columns() {
+      return process.stdout.columns
+    },
+  },
   env: process.env,
   cwd: process.cwd(),
   input: process.stdin,

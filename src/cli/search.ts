@@ -58,7 +58,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     else if (rows.length === 0)
       io.stdout(ignored === undefined ? 'Nothing matches.\n' : `Nothing matches: ${ignored} is ignored.\n`)
     else if (explain) io.stdout(formatExplained(hits))
-    else io.stdout(formatTable(rows.map((row) => [row.score.toFixed(2), row.name, row.risk_level, describeTool(row)])))
+    else io.stdout(formatHits(rows, io.terminal?.columns))
     return rows.length === 0 && ignored !== undefined ? 1 : 0
   }
   try {
@@ -73,8 +73,24 @@ export async function run(args: Args, io: Io): Promise<number> {
   }
 }
 
-const describeTool = ({ description, needs }: { readonly description: string; readonly needs?: string }): string =>
-  needs === undefined ? description : `${description} Needs: ${needs}.`
+interface Row {
+  readonly name: string
+  readonly score: number
+  readonly description: string
+  readonly risk_level: string
+  readonly needs?: string
+}
+
+/** @param width of the terminal, in columns */
+function formatHits(rows: readonly Row[], width: number | undefined): string {
+  const cells = rows.map(({ score, name, risk_level, description, needs }) => {
+    const need = needs === undefined ? '' : `Needs: ${needs}.`
+    // A shortened description must not cut what a call needs.
+    const about = width ? [description, need] : [`${description} ${need}`.trimEnd()]
+    return [score.toFixed(2), name, risk_level, ...about]
+  })
+  return formatTable(cells, { column: 3, width })
+}
 
 export const round = (value: number): number => Math.round(value * 1e4) / 1e4
 

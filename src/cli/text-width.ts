@@ -12,3 +12,16 @@ export const widthOf = (text: string): number =>
   PLAIN.test(text) ? text.length : [...text].length - count(text, ZERO_WIDTH) + count(text, WIDE)
 
 export const padToWidth = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - widthOf(text)))
+
+/** The beginning of a text that fits `width` columns, with an ellipsis if it was cut. */
+export function shortenToWidth(text: string, width: number): string {
+  if (widthOf(text) <= width) return text
+  let start = ''
+  let left = width - 1
+  for (const char of text) {
+    left -= widthOf(char)
+    if (left < 0) break
+    start += char
+  }
+  return `${start.trimEnd()}…`
+}

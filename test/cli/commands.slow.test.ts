@@ -143,6 +143,22 @@ describe('on a terminal', () => {
     )
   })
 
+  it.each([
+    [['list'], /^filesystem\.read +low +Read the content of a text file, whole or by…$/m],
+    [['search', 'read a file'], /filesystem\.read +low +Read the content of.*… +Needs: existing path\.$/m],
+  ])('descriptions in the table of %j fit 80 columns, and are whole in a pipe', async (argv, row) => {
+    const { io, out } = terminal(at.dir)
+    await runWith([...argv, '--config', 'words.json'], { ...io, terminal: { out: true, err: true, columns: 80 } })
+    expect(out()).toMatch(row)
+    expect(
+      out()
+        .split('\n')
+        .filter((line) => line.length > 80),
+    ).toEqual([])
+    const piped = (await run(...argv, '--config', 'words.json')).out
+    expect(piped).toContain('Read the content of a text file, whole or by lines (offset, limit, tail); show an image.')
+  })
+
   it('the log is formatted for people and cannot control the terminal', () => {
     const line = {
       time: 'x',

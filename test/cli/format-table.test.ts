@@ -17,4 +17,28 @@ describe('a table', () => {
       ]),
     ).toBe(table)
   })
+
+  it('shortens one column to the width of the terminal', () => {
+    const rows = [
+      ['files.read', 'Reads a file of the project, or some of its lines.', ''],
+      ['files.write', 'Writes.', ''],
+      ['files.lock', 'Locks a file for other users.', 'off'],
+      ['files.lies', '读取项目中的文件或者其中的某些行。', ''],
+    ]
+    expect(formatTable(rows, { column: 1, width: 40 })).toBe(
+      [
+        'files.read   Reads a file of the projec…',
+        'files.write  Writes.',
+        'files.lock   Locks a file for othe…  off',
+        'files.lies   读取项目中的文件或者其中的…',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  it('keeps twenty columns of a shortened text, however narrow the terminal is', () => {
+    expect(formatTable([['files.read', 'Reads a file of the project.']], { column: 1, width: 24 })).toBe(
+      'files.read  Reads a file of the…\n',
+    )
+  })
 })
