@@ -10,7 +10,9 @@ export const Config = z.strictObject({
     .array(z.string().min(1))
     .min(1)
     .optional()
-    .describe('Several folders. Relative paths start at the first one.'),
+    .describe(
+      'Several folders. Relative paths start at the first one. Commands of the module shell use modules.shell.config.roots instead.',
+    ),
   allowed_paths: stringList('More folders or files. An exact file here is allowed even if its name is protected.'),
   denied_paths: stringList('Paths that are never used or listed: globs or folders below a root, or absolute paths.'),
   deny_names: z

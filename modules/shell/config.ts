@@ -32,7 +32,9 @@ export const Config = z.strictObject({
     .array(z.string().min(1))
     .min(1)
     .optional()
-    .describe('Folders to work in. The sandbox can write only these; default the workspace.'),
+    .describe(
+      'Folders to work in. Relative paths start at the first one. The sandbox can write only these. Default the workspace, also if modules.filesystem.config.roots is set.',
+    ),
   readable: stringList('More paths that can be read in the sandbox, such as a version manager.'),
   file_cache_dir: z
     .string()

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import shell from '../../modules/shell/index.ts'
@@ -78,6 +78,20 @@ describe.runIf(POSIX)('the module shell', () => {
       { modules: { shell: { config: { enabled: true, sandbox } } } },
     ])
       expect(await answers(on), JSON.stringify(on)).toMatchObject({ exit_code: 0, stdout: 'it runs\n' })
+  })
+
+  it('works in its own roots, not in those of the module filesystem', async () => {
+    const { app, dir } = await startApp({
+      modules: {
+        filesystem: { config: { roots: ['data'] } },
+        shell: { config: { enabled: true, sandbox: 'off', allowed_commands: ['pwd'] } },
+      },
+    })
+    const call = async (name: string, input: unknown): Promise<Answer> =>
+      ((await app.call({ name, input, caller: localCaller })) as Answer).value
+    await call('filesystem.write', { path: 'note.txt', content: 'x' })
+    expect((await call('shell.run', { command: 'pwd' })).stdout).toBe(`${realpathSync(dir)}\n`)
+    expect(readdirSync(join(dir, 'data'))).toEqual(['note.txt'])
   })
 
   it('rejects a misspelled limit', async () => {
