@@ -452,7 +452,7 @@ async function checkResponse(ctx: Ctx, connection: OpenConnection): Promise<Open
     maxBytes: 1_000,
     timeoutMs: 10_000,
     signal: ctx.signal,
-    who: ctx.caller.principal,
+    principal: ctx.caller.principal,
   })
   if (outcome && 'error' in outcome) throw outcome.error
   return connection

@@ -30,8 +30,8 @@ export interface Batch {
   /** For all statements together. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
-  /** The principal; each has its own queue. */
-  readonly who: string
+  /** Each principal has its own queue. */
+  readonly principal: string
   /** Called with the number of finished statements. */
   onDone?(count: number): void
 }

@@ -1,13 +1,12 @@
 import type { Socket } from 'node:net'
 import type * as Mysql from 'mysql2'
-import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
-import { createTurns } from '../_turns.ts'
-import { timeoutError, withDeadline } from './deadline.ts'
+import type { ErrorCode, Log } from 'pegboard'
 import { createDeniedFunctionError } from './denied-function-error.ts'
-import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, StatementOutcome, Target } from './driver.ts'
+import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, Target } from './driver.ts'
 import { exactJson, toJsonValue } from './json-values.ts'
 import { loadPackage } from './load-package.ts'
 import { mysqlCatalog } from './mysql-catalog.ts'
+import { createPoolDriver, type DatabaseError, tlsOptions } from './pool-driver.ts'
 import { rowGuard, tooLarge } from './row-size.ts'
 import { toUnavailableError } from './unavailable.ts'
 
@@ -68,13 +67,14 @@ type Connection = Mysql.PoolConnection
 /** MySQL and MariaDB through `mysql2`, with one pool per connection. */
 export async function createMysql(target: Target, log: Log): Promise<Driver> {
   const mysql = await loadPackage<typeof Mysql>(() => import('mysql2'), 'MySQL and MariaDB need', 'mysql2')
+  const tls = tlsOptions(target)
   const settings: Mysql.PoolOptions = {
     host: target.host ?? '127.0.0.1',
     port: target.port ?? 3_306,
     user: target.username ?? 'root',
     password: target.password ?? '',
     database: target.database,
-    ...sslOf(target),
+    ...(tls && { ssl: tls }),
     charset: 'utf8mb4',
     connectTimeout: target.connectMs,
     multipleStatements: false,
@@ -90,30 +90,30 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     enableKeepAlive: true,
   }
   const pool = mysql.createPool(settings)
-  // A pool would count the wait for a session as a failure to connect, or wait forever.
-  const sessions = createTurns(target.maxSessions)
+  // Otherwise a session that ends while a call uses it would end the process. The call's query reports the error.
+  pool.on('connection', (connection) => connection.on('error', () => undefined))
   const allowed = new Set(target.allowedFunctions.map((name) => name.toLowerCase()))
-  const prepared = new WeakMap<object, { readonly mariadb: boolean; readonly modes: string }>()
+  const servers = new WeakMap<Connection, { readonly isMariadb: boolean; readonly modes: string }>()
 
   const connect = (): Promise<Connection> =>
     new Promise((resolve, reject) => {
-      pool.getConnection((error, connection) => (error ? reject(toUnavailableError(error)) : resolve(connection)))
+      pool.getConnection((error, connection) => (error ? reject(error) : resolve(connection)))
     })
 
   /** Runs one of our own statements over the text protocol. */
-  const queryText = (connection: Mysql.Connection, sql: string): Promise<readonly unknown[][]> =>
+  const query = (connection: Mysql.Connection, sql: string): Promise<readonly unknown[][]> =>
     new Promise((resolve, reject) => {
       connection.query({ sql, rowsAsArray: true }, (error: unknown, rows: unknown) =>
         error ? reject(error) : resolve(Array.isArray(rows) ? (rows as unknown[][]) : []),
       )
     })
 
-  async function kill(connection: Connection): Promise<void> {
+  async function cancel(connection: Connection): Promise<void> {
     const id = connection.threadId
     const other = mysql.createConnection(settings)
     other.on('error', () => undefined)
     try {
-      await queryText(other, `KILL QUERY ${Number(id)}`)
+      await query(other, `KILL QUERY ${Number(id)}`)
     } catch (error) {
       log.warn('a statement could not be stopped; its session is closed', { error })
     } finally {
@@ -121,46 +121,11 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
     }
   }
 
-  async function session<T>(
-    { timeoutMs, signal, who }: Pick<Batch, 'timeoutMs' | 'signal' | 'who'>,
-    use: (connection: Connection, over: AbortSignal) => Promise<T>,
-  ): Promise<T> {
-    const end = await sessions.take(who, signal)
-    const connection = await connect().catch((error: unknown) => {
-      end()
-      throw error
-    })
-    let isReusable = false
-    const lost = (): void => undefined
-    connection.on('error', lost)
-    try {
-      const result = await withDeadline(
-        (over) => use(connection, over),
-        timeoutMs,
-        signal,
-        () => kill(connection),
-      )
-      isReusable = true
-      return result
-    } catch (error) {
-      isReusable = isPegboardError(error) && error.code !== 'E_TIMEOUT' && error.code !== 'E_DB_UNAVAILABLE'
-      throw error
-    } finally {
-      connection.off('error', lost)
-      if (isReusable && !destroyed.has(connection)) await resetConnection(connection)
-      else destroyConnection(connection)
-      end()
-    }
-  }
-  /** Sessions that were destroyed while sending rows. */
-  const destroyed = new WeakSet<object>()
-
-  /** Resets what a statement changed in its session. */
-  const resetConnection = (connection: Connection): Promise<void> =>
-    new Promise((resolve) => {
+  const release = (connection: Connection): Promise<void> =>
+    new Promise((resolve, reject) => {
       connection.reset((error) => {
-        if (error) destroyConnection(connection)
-        else connection.release()
+        if (error) return reject(error)
+        connection.release()
         resolve()
       })
     })
@@ -176,34 +141,28 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       let isJson: readonly boolean[] = []
       let head: Mysql.ResultSetHeader | undefined
       let bytes = 0
-      let over = false
+      let isDone = false
       const options = { sql, rowsAsArray: true }
       const command =
         params.length === 0
           ? connection.query(options)
           : connection.execute({ ...options, values: params.map(toParam) as never[] })
-      const guard = rowGuard(streamOf(connection), () => {
-        if (over) return
-        over = true
-        destroyed.add(connection)
-        destroyConnection(connection)
-        reject(tooLarge())
-      })
-      // A statement without a callback is not told when its connection ends.
-      const lost = (error: unknown): void => {
+      const fail = (error: unknown): void => {
         guard.stop()
-        if (over) return
-        over = true
-        destroyed.add(connection)
+        if (isDone) return
+        isDone = true
         destroyConnection(connection)
-        reject(toUnavailableError(error))
+        reject(error)
       }
-      connection.once('error', lost)
-      const end = (truncated: boolean): void => {
+      const guard = rowGuard(streamOf(connection), () => fail(tooLarge()))
+      // A statement without a callback is not told when its connection ends.
+      const onConnectionError = (error: unknown): void => fail(toUnavailableError(error))
+      connection.once('error', onConnectionError)
+      const finish = (truncated: boolean): void => {
         guard.stop()
-        connection.off('error', lost)
-        if (over) return
-        over = true
+        connection.off('error', onConnectionError)
+        if (isDone) return
+        isDone = true
         const changed = head && head.affectedRows !== undefined
         resolve({
           columns,
@@ -216,22 +175,22 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
       command
         .on('error', (error: unknown) => {
           guard.stop()
-          connection.off('error', lost)
-          if (!over) reject(error)
+          connection.off('error', onConnectionError)
+          if (!isDone) reject(error)
         })
         .on('fields', (fields: readonly Field[] | undefined) => {
           columns = fields?.map(({ name }) => name) ?? columns
           isJson = fields?.map(isJsonField) ?? isJson
         })
         .on('result', (row: unknown) => {
-          if (over) return
+          if (isDone) return
           guard.next()
           if (!Array.isArray(row)) {
             head = row as Mysql.ResultSetHeader
             return
           }
-          const cells = row.map((cell, at) =>
-            toJsonValue(isJson[at] && typeof cell === 'string' ? exactJson(cell) : cell),
+          const cells = row.map((cell, column) =>
+            toJsonValue(isJson[column] && typeof cell === 'string' ? exactJson(cell) : cell),
           )
           bytes += JSON.stringify(cells).length
           if (rows.length < limits.maxRows && bytes <= limits.maxBytes) {
@@ -239,86 +198,63 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
             return
           }
           // There is no other way to make the server stop sending.
-          destroyed.add(connection)
           destroyConnection(connection)
-          end(true)
+          finish(true)
         })
-        .on('end', () => end(false))
+        .on('end', () => finish(false))
     })
   }
 
-  async function begin(connection: Connection, work: Batch): Promise<void> {
-    let serverInfo = prepared.get(connection)
-    if (!serverInfo) {
-      const [[version, mode] = []] = await queryText(connection, 'SELECT VERSION(), @@SESSION.sql_mode')
+  async function begin(connection: Connection, { access, atomic, timeoutMs }: Batch): Promise<void> {
+    let server = servers.get(connection)
+    if (!server) {
+      const [[version, mode] = []] = await query(connection, 'SELECT VERSION(), @@SESSION.sql_mode')
       const modes = String(mode ?? '')
         .split(',')
-        .filter((one) => ALLOWED_MODES.has(one))
-      serverInfo = { mariadb: /mariadb/i.test(String(version)), modes: modes.join(',') }
-      prepared.set(connection, serverInfo)
+        .filter((name) => ALLOWED_MODES.has(name))
+      server = { isMariadb: /mariadb/i.test(String(version)), modes: modes.join(',') }
+      servers.set(connection, server)
     }
-    const seconds = Math.max(1, Math.ceil(Math.min(target.busyMs, work.timeoutMs) / 1_000))
-    const limit = serverInfo.mariadb
-      ? `max_statement_time = ${work.timeoutMs / 1_000}`
-      : `SESSION max_execution_time = ${Math.ceil(work.timeoutMs)}`
-    await queryText(
+    const lockSeconds = Math.max(1, Math.ceil(Math.min(target.busyMs, timeoutMs) / 1_000))
+    const limit = server.isMariadb
+      ? `max_statement_time = ${timeoutMs / 1_000}`
+      : `SESSION max_execution_time = ${Math.ceil(timeoutMs)}`
+    await query(
       connection,
-      `SET SESSION sql_mode = '${serverInfo.modes}', SESSION innodb_lock_wait_timeout = ${seconds}, SESSION lock_wait_timeout = ${seconds}, ${limit}`,
+      `SET SESSION sql_mode = '${server.modes}', SESSION innodb_lock_wait_timeout = ${lockSeconds}, SESSION lock_wait_timeout = ${lockSeconds}, ${limit}`,
     )
-    if (work.access === 'read') await queryText(connection, 'START TRANSACTION READ ONLY')
-    else if (work.atomic) await queryText(connection, 'START TRANSACTION')
+    if (access === 'read') await query(connection, 'START TRANSACTION READ ONLY')
+    else if (atomic) await query(connection, 'START TRANSACTION')
   }
 
-  async function runBatch(
-    connection: Connection,
-    work: Batch,
-    over: AbortSignal,
-  ): Promise<readonly StatementOutcome[]> {
-    const reads = work.access === 'read'
-    const outcomes: StatementOutcome[] = []
-    await begin(connection, work)
-    for (const [at, statement] of work.statements.entries()) {
-      try {
-        checkCalls(statement, allowed, reads)
-        if (destroyed.has(connection)) throw createSessionEndedError()
-        over.throwIfAborted()
-        outcomes.push(await runStatement(connection, statement, work))
-      } catch (error) {
-        const failure = errorOf(error, work, work.atomic ? at : undefined)
-        if (work.atomic || work.statements.length === 1 || over.aborted || failure.code === 'E_TIMEOUT') {
-          if (!destroyed.has(connection))
-            await queryText(connection, 'ROLLBACK').catch(() => destroyConnection(connection))
-          throw failure
-        }
-        outcomes.push({ error: failure })
-        if (!work.continueOnError) break
-      }
-      work.onDone?.(at + 1)
-    }
-    if (destroyed.has(connection)) return outcomes
-    if (reads) await queryText(connection, 'ROLLBACK')
-    else if (work.atomic) {
-      over.throwIfAborted()
-      await queryText(connection, 'COMMIT')
-    }
-    return outcomes
+  async function checkFunctions(_: Connection, { calls = [] }: Statement, reads: boolean): Promise<void> {
+    const denied = calls.find(
+      (name) => EXTERNAL_FUNCTIONS.has(name) && !allowed.has(name) && (reads || !HARMLESS_WRITING.has(name)),
+    )
+    if (denied !== undefined) throw createDeniedFunctionError(denied, reads)
   }
 
-  return {
-    dialect: mysqlDialect,
-    catalog: mysqlCatalog,
-    run: (work) =>
-      session(work, (connection, over) =>
-        runBatch(connection, work, over).catch((error: unknown) => {
-          throw errorOf(error, work)
-        }),
-      ),
-    checkRole: () =>
-      session({ timeoutMs: target.connectMs, signal: new AbortController().signal, who: '' }, async (connection) =>
-        roleWarningOf((await queryText(connection, 'SHOW GRANTS')).map(([line]) => String(line))),
-      ),
-    close: () => new Promise((resolve) => pool.end(() => resolve())),
-  }
+  return createPoolDriver<Connection>(
+    {
+      dialect: mysqlDialect,
+      catalog: mysqlCatalog,
+      needsSavepoints: false,
+      streamOf,
+      connect,
+      release,
+      destroy: destroyConnection,
+      cancel,
+      query,
+      begin,
+      checkFunctions,
+      runStatement,
+      parseError,
+      checkRole: async (connection) =>
+        roleWarningOf((await query(connection, 'SHOW GRANTS')).map(([line]) => String(line))),
+      close: () => new Promise((resolve) => pool.end(() => resolve())),
+    },
+    target,
+  )
 }
 
 interface Field {
@@ -340,25 +276,12 @@ function destroyConnection(connection: Mysql.Connection): void {
   streamOf(connection).destroy()
 }
 
-const createSessionEndedError = (): ToolError =>
-  new ToolError('The session ended because a result was too long.', { hint: 'Query less data in each statement.' })
-
 const toParam = (value: unknown): unknown =>
   typeof value === 'object' && value !== null
     ? JSON.stringify(value)
     : typeof value === 'boolean'
       ? Number(value)
       : value
-
-const sslOf = ({ ssl = 'off', ca }: Target): Pick<Mysql.PoolOptions, 'ssl'> =>
-  ssl === 'off' ? {} : { ssl: { rejectUnauthorized: ssl === 'verify', ...(ca !== undefined && { ca }) } }
-
-function checkCalls({ calls = [] }: Statement, allowed: ReadonlySet<string>, reads: boolean): void {
-  const bad = calls.find(
-    (name) => EXTERNAL_FUNCTIONS.has(name) && !allowed.has(name) && (reads || !HARMLESS_WRITING.has(name)),
-  )
-  if (bad !== undefined) throw createDeniedFunctionError(bad, reads)
-}
 
 const HARMLESS_RIGHTS = new Set(
   'USAGE,SELECT,SHOW VIEW,SHOW DATABASES,PROCESS,REPLICATION CLIENT,BINLOG MONITOR,SLAVE MONITOR,REPLICA MONITOR,EXECUTE'.split(
@@ -380,32 +303,16 @@ function roleWarningOf(grants: readonly string[]): RoleWarning | undefined {
   return undefined
 }
 
-const CODES: readonly (readonly [ReadonlySet<number>, ErrorCode, string, string])[] = [
-  [new Set([1792, 1290]), 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
-  [new Set([1205, 1213]), 'E_DB_BUSY', 'Another session is changing the same rows', 'Try again.'],
-  [
-    new Set([1034, 1194, 1195]),
-    'E_DB_CORRUPT',
-    'The database reports that it is damaged',
-    'The operator has to check it.',
-  ],
+const ERROR_CODES: readonly (readonly [numbers: readonly number[], code: ErrorCode])[] = [
+  [[1317, 1969, 3024], 'E_TIMEOUT'],
+  [[1792, 1290], 'E_READ_ONLY'],
+  [[1205, 1213], 'E_DB_BUSY'],
+  [[1034, 1194, 1195], 'E_DB_CORRUPT'],
+  [[1040, 1044, 1045, 1049, 1130, 1203, 1226, 1698], 'E_DB_UNAVAILABLE'],
 ]
-const TIMEOUT_ERRORS = new Set([1317, 1969, 3024])
-const CONNECTION_ERRORS = new Set([1040, 1044, 1045, 1049, 1130, 1203, 1226, 1698])
 
-function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): ToolError {
-  if (isPegboardError(error)) return error as ToolError
-  if (signal.aborted) return signal.reason as ToolError
-  const { errno = 0, message = '', sqlState } = error as { errno?: number; message?: string; sqlState?: string }
-  const where = at === undefined ? {} : { data: { statement: at } }
-  if (TIMEOUT_ERRORS.has(errno)) return timeoutError(timeoutMs, error)
-  for (const [numbers, errorCode, what, next] of CODES)
-    if (numbers.has(errno))
-      return new ToolError(`${what}: ${message}.`, { code: errorCode, hint: next, cause: error, ...where })
-  if (CONNECTION_ERRORS.has(errno) || sqlState === undefined) return toUnavailableError(error)
-  return new ToolError(message, {
-    hint: 'Correct the statement. list_tables shows the tables, and describe the columns of one.',
-    cause: error,
-    ...where,
-  })
+function parseError(error: unknown): DatabaseError {
+  const { errno = 0, message = '', sqlState } = error as Partial<Mysql.QueryError>
+  const code = ERROR_CODES.find(([numbers]) => numbers.includes(errno))?.[1]
+  return { code: code ?? (sqlState === undefined ? 'E_DB_UNAVAILABLE' : undefined), message }
 }

@@ -1,16 +1,14 @@
 import type { Socket } from 'node:net'
-import { type ErrorCode, isPegboardError, type Log, ToolError } from 'pegboard'
+import type { ErrorCode, Log } from 'pegboard'
 import type * as Pg from 'pg'
-import { createTurns } from '../_turns.ts'
-import { timeoutError, withDeadline } from './deadline.ts'
 import { createDeniedFunctionError } from './denied-function-error.ts'
-import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, StatementOutcome, Target } from './driver.ts'
+import type { Answer, Batch, Dialect, Driver, RoleWarning, Statement, Target } from './driver.ts'
 import { exactInteger, exactJson, toJsonValue } from './json-values.ts'
 import { loadPackage } from './load-package.ts'
+import { createPoolDriver, type DatabaseError, tlsOptions } from './pool-driver.ts'
 import { postgresCatalog } from './postgres-catalog.ts'
 import { rowGuard, tooLarge } from './row-size.ts'
 import { onConflict, quote } from './standard-sql.ts'
-import { toUnavailableError } from './unavailable.ts'
 
 export const postgresDialect: Dialect = {
   name: 'postgresql',
@@ -25,7 +23,7 @@ export const postgresDialect: Dialect = {
   },
   readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'TABLE', 'EXPLAIN', 'SHOW']),
   maxParams: 65_000,
-  placeholder: (at) => `$${at}`,
+  placeholder: (position) => `$${position}`,
   quote,
   onConflict,
   like: (column, placeholder) => `CAST(${column} AS text) ILIKE ${placeholder} ESCAPE '!'`,
@@ -70,7 +68,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     // Otherwise the driver would read the environment and the user's password file.
     password: target.password ?? '',
     database: target.database,
-    ssl: sslOf(target),
+    ssl: tlsOptions(target) ?? false,
     application_name: 'pegboard',
     connectionTimeoutMillis: target.connectMs,
     max: target.maxSessions,
@@ -79,12 +77,11 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
     keepAlive: true,
   }
   const pool = new pg.Pool(settings)
-  // A pool would count the wait for a session as a failure to connect, or wait forever.
-  const sessions = createTurns(target.maxSessions)
   pool.on('error', (error) => log.warn('an idle database session ended', { error }))
+  // Otherwise a session that ends while a call uses it would end the process. The call's query reports the error.
+  pool.on('connect', (client) => client.on('error', () => undefined))
   const allowed = new Set([...HARMLESS_FUNCTIONS, ...target.allowedFunctions.map((name) => name.toLowerCase())])
 
-  /** Cancels a session's statement; drops the connection if that fails. */
   async function cancel(client: Pg.PoolClient): Promise<void> {
     const other = new pg.Client(settings)
     other.on('error', () => undefined)
@@ -95,45 +92,6 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
       log.warn('a statement could not be cancelled; its session is closed', { error })
     } finally {
       await other.end().catch(() => undefined)
-    }
-  }
-
-  async function session<T>(
-    { timeoutMs, signal, who }: Pick<Batch, 'timeoutMs' | 'signal' | 'who'>,
-    use: (client: Pg.PoolClient, over: AbortSignal) => Promise<T>,
-  ): Promise<T> {
-    const end = await sessions.take(who, signal)
-    const client = await pool.connect().catch((error: unknown) => {
-      end()
-      throw toUnavailableError(error)
-    })
-    let broken = true
-    const lost = (): void => undefined
-    client.on('error', lost)
-    try {
-      const result = await withDeadline(
-        (over) => use(client, over),
-        timeoutMs,
-        signal,
-        () => cancel(client),
-      )
-      await client.query('DISCARD ALL')
-      broken = false
-      return result
-    } catch (error) {
-      if (isPegboardError(error) && error.code !== 'E_TIMEOUT' && error.code !== 'E_DB_UNAVAILABLE')
-        broken = await client
-          .query('ROLLBACK')
-          .then(() => client.query('DISCARD ALL'))
-          .then(
-            () => false,
-            () => true,
-          )
-      throw error
-    } finally {
-      client.off('error', lost)
-      client.release(broken)
-      end()
     }
   }
 
@@ -150,7 +108,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
       const rows: unknown[][] = []
       let bytes = 0
       let truncated = false
-      const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
+      const stream = streamOf(client)
       let isTooLarge = false
       const guard = rowGuard(stream, () => {
         isTooLarge = true
@@ -203,71 +161,58 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
   }
 
   /** Called functions must have no effect outside the transaction: server files, settings, other sessions. */
-  async function checkCalls(
+  async function checkFunctions(
     client: Pg.PoolClient,
     { calls = [], dotted = [] }: Statement,
     reads: boolean,
   ): Promise<void> {
-    const suspect = (name: string): boolean => !allowed.has(name) && (reads || !HARMLESS_WRITING.has(name))
-    const [called, maybe] = [calls.filter(suspect), dotted.filter(suspect)]
-    if (called.length + maybe.length === 0) return
+    const isSuspect = (name: string): boolean => !allowed.has(name) && (reads || !HARMLESS_WRITING.has(name))
+    const [called, dottedNames] = [calls.filter(isSuspect), dotted.filter(isSuspect)]
+    if (called.length + dottedNames.length === 0) return
     const { rows } = await client.query<{ proname: string }>(
       "SELECT DISTINCT proname FROM pg_catalog.pg_proc WHERE (lower(proname) = ANY ($1) OR lower(proname) = ANY ($2) AND pronargs > 0 AND pronargs - pronargdefaults <= 1) AND (provolatile = 'v' OR proname ~ $3)",
-      [called, maybe, RUNS_SQL_TEXT],
+      [called, dottedNames, RUNS_SQL_TEXT],
     )
-    const [bad] = rows
-    if (bad) throw createDeniedFunctionError(bad.proname, reads)
+    const [denied] = rows
+    if (denied) throw createDeniedFunctionError(denied.proname, reads)
   }
 
-  async function runBatch(client: Pg.PoolClient, work: Batch, over: AbortSignal): Promise<readonly StatementOutcome[]> {
-    const reads = work.access === 'read'
-    const scope = reads || work.atomic ? 'LOCAL ' : ''
-    const sets =
-      `SET ${scope}standard_conforming_strings = on; SET ${scope}statement_timeout = ${Math.ceil(work.timeoutMs)}; ` +
-      `SET ${scope}lock_timeout = ${Math.ceil(Math.min(target.busyMs, work.timeoutMs) || 1)}`
-    const begin = reads ? 'BEGIN TRANSACTION READ ONLY; ' : work.atomic ? 'BEGIN; ' : ''
-    const outcomes: StatementOutcome[] = []
-    await client.query(begin + sets)
-    for (const [at, statement] of work.statements.entries()) {
-      try {
-        await checkCalls(client, statement, reads)
-        if (reads && work.continueOnError) await client.query('SAVEPOINT one')
-        over.throwIfAborted()
-        outcomes.push(await runStatement(client, statement, work))
-      } catch (error) {
-        const failure = errorOf(error, work, work.atomic ? at : undefined)
-        const last = work.atomic || (reads && !work.continueOnError && work.statements.length === 1)
-        if (last || over.aborted || failure.code === 'E_TIMEOUT') throw failure
-        outcomes.push({ error: failure })
-        if (!work.continueOnError) break
-        if (reads) await client.query('ROLLBACK TO SAVEPOINT one')
-      }
-      work.onDone?.(at + 1)
-    }
-    if (reads) await client.query('ROLLBACK')
-    else if (work.atomic) {
-      over.throwIfAborted()
-      await client.query('COMMIT')
-    }
-    return outcomes
+  async function begin(client: Pg.PoolClient, { access, atomic, timeoutMs }: Batch): Promise<void> {
+    const transaction = access === 'read' ? 'BEGIN TRANSACTION READ ONLY; ' : atomic ? 'BEGIN; ' : ''
+    const set = transaction ? 'SET LOCAL' : 'SET'
+    const lockMs = Math.ceil(Math.min(target.busyMs, timeoutMs) || 1)
+    await client.query(
+      `${transaction}${set} standard_conforming_strings = on; ${set} statement_timeout = ${Math.ceil(timeoutMs)}; ${set} lock_timeout = ${lockMs}`,
+    )
   }
 
-  return {
-    dialect: postgresDialect,
-    catalog: postgresCatalog,
-    run: (work) =>
-      session(work, (client, over) =>
-        runBatch(client, work, over).catch((error: unknown) => {
-          throw errorOf(error, work)
-        }),
-      ),
-    checkRole: () =>
-      session({ timeoutMs: target.connectMs, signal: new AbortController().signal, who: '' }, async (client) =>
-        roleWarningOf((await client.query(ROLE_QUERY)).rows[0]),
-      ),
-    close: () => pool.end(),
-  }
+  return createPoolDriver<Pg.PoolClient>(
+    {
+      dialect: postgresDialect,
+      catalog: postgresCatalog,
+      needsSavepoints: true,
+      streamOf,
+      connect: () => pool.connect(),
+      async release(client) {
+        await client.query('DISCARD ALL')
+        client.release()
+      },
+      destroy: (client) => client.release(true),
+      cancel,
+      query: (client, sql) => client.query(sql),
+      begin,
+      checkFunctions,
+      runStatement,
+      parseError,
+      checkRole: async (client) => roleWarningOf((await client.query(ROLE_QUERY)).rows[0]),
+      close: () => pool.end(),
+    },
+    target,
+  )
 }
+
+const streamOf = (client: Pg.PoolClient): Socket =>
+  (client as unknown as { connection: { stream: Socket } }).connection.stream
 
 interface Wire {
   sync(): void
@@ -281,9 +226,6 @@ interface PagedQuery {
 }
 
 const CHANGING_COMMANDS = new Set(['INSERT', 'UPDATE', 'DELETE', 'MERGE', 'COPY'])
-
-const sslOf = ({ ssl = 'off', ca }: Target): Pg.PoolConfig['ssl'] =>
-  ssl === 'off' ? false : { rejectUnauthorized: ssl === 'verify', ...(ca !== undefined && { ca }) }
 
 function parserOf(pg: typeof Pg, oid: number, format: 'text'): (text: string) => unknown {
   if (oid === 20) return exactInteger
@@ -312,40 +254,18 @@ function roleWarningOf(row: {
   return undefined
 }
 
-const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
-  [/^25006$/, 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
-  [/^(?:55P03|40P01|40001)$/, 'E_DB_BUSY', 'Another session is changing the same rows', 'Try again.'],
-  [/^XX00[12]$/, 'E_DB_CORRUPT', 'The database reports that it is damaged', 'The operator has to check it.'],
+const ERROR_CODES: readonly (readonly [sqlState: RegExp, code: ErrorCode])[] = [
+  [/^57014$/, 'E_TIMEOUT'],
+  [/^25006$/, 'E_READ_ONLY'],
+  [/^(?:55P03|40P01|40001)$/, 'E_DB_BUSY'],
+  [/^XX00[12]$/, 'E_DB_CORRUPT'],
+  [/^(?:08|28|3D|53|57P)|^(?![0-9A-Z]{5}$)/, 'E_DB_UNAVAILABLE'],
 ]
 
-interface ServerError {
-  readonly code?: string
-  readonly message?: string
-  readonly detail?: string
-  readonly hint?: string
-  readonly position?: string
-}
-
-function errorOf(error: unknown, { timeoutMs, signal }: Batch, at?: number): ToolError {
-  if (isPegboardError(error)) return error as ToolError
-  if (signal.aborted) return signal.reason as ToolError
-  const { code = '', message = '', detail, hint, position } = error as ServerError
-  const where = at === undefined ? {} : { data: { statement: at } }
-  if (code === '57014') return timeoutError(timeoutMs, error)
-  if (code === '42601' && message.includes('multiple commands'))
-    return new ToolError('Several statements were sent where one is allowed; none was run.', {
-      code: 'E_SQL_MULTI_STATEMENT',
-      hint: 'Send one at a time, or use batch_execute or transaction.',
-      ...where,
-    })
-  for (const [pattern, errorCode, what, next] of CODES)
-    if (pattern.test(code))
-      return new ToolError(`${what}: ${message}.`, { code: errorCode, hint: next, cause: error, ...where })
-  if (!/^[0-9A-Z]{5}$/.test(code) || /^(?:08|28|3D|53|57P)/.test(code)) return toUnavailableError(error)
-  const sentences = [message, detail, position === undefined ? undefined : `At character ${position}.`]
-  return new ToolError(sentences.filter(Boolean).join('. '), {
-    hint: hint ?? 'Correct the statement. list_tables shows the tables, and describe the columns of one.',
-    cause: error,
-    ...where,
-  })
+function parseError(error: unknown): DatabaseError {
+  const { code = '', message = '', detail, hint, position } = error as Partial<Pg.DatabaseError>
+  if (code === '42601' && message.includes('multiple commands')) return { code: 'E_SQL_MULTI_STATEMENT', message }
+  const errorCode = ERROR_CODES.find(([sqlState]) => sqlState.test(code))?.[1]
+  const sentences = [message, detail, position && `At character ${position}.`]
+  return { code: errorCode, message: errorCode ? message : sentences.filter(Boolean).join('. '), hint }
 }

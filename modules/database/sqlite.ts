@@ -126,7 +126,7 @@ export function createSqlite(
   async function run(work: Batch): Promise<readonly StatementOutcome[]> {
     // A database in memory exists once, so reading and writing share a process.
     const kind = memory ? 'write' : work.access
-    const endTurn = await turns[kind].take(work.who, work.signal)
+    const endTurn = await turns[kind].take(work.principal, work.signal)
     let child: Child | undefined
     try {
       if (closed) throw createClosedError()
@@ -164,7 +164,7 @@ export function createSqlite(
       maxBytes: 1_000,
       timeoutMs: 10_000,
       signal: new AbortController().signal,
-      who: '',
+      principal: '',
     })
 
   return {

@@ -142,7 +142,7 @@ export function run(
     maxBytes: config.max_bytes,
     timeoutMs: config.timeout_seconds * 1_000,
     signal,
-    who: ctx.caller.principal,
+    principal: ctx.caller.principal,
   })
 }
 
@@ -166,7 +166,7 @@ export const askOf =
         maxBytes: 16 * 1024 * 1024,
         timeoutMs: ctx.config.timeout_seconds * 1_000,
         signal: ctx.signal,
-        who: ctx.caller.principal,
+        principal: ctx.caller.principal,
       }),
     ).rows
 

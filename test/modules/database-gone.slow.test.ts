@@ -30,7 +30,7 @@ describe.each(servers)('on %s', (kind) => {
     maxBytes: 10_000,
     timeoutMs: 600_000,
     signal: never,
-    who: 'ann',
+    principal: 'ann',
     ...more,
   })
   /** Running statements of the driver. */

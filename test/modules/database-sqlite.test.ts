@@ -70,7 +70,7 @@ async function open(
         // None of these is ended by that.
         timeoutMs: 600_000,
         signal,
-        who: 'ann',
+        principal: 'ann',
       }),
   }
 }

@@ -396,6 +396,15 @@ describe.each(kinds)('%s', (kind) => {
     ).toBe('E_VALIDATION')
   })
 
+  it.each(['readonly', 'unrestricted'])('reports the error of the only statement of a batch (%s)', async (policy) => {
+    const { call } = await openOn(kind, { policy }, {}, SHOP)
+    const result = { results: [{ error: { code: 'E_TOOL_FAILED' } }], succeeded: 0, failed: 1, skipped: 0 }
+    for (const stop_on_error of [true, false])
+      expect(
+        await call('batch_execute', { statements: [{ sql: 'SELECT nothing FROM orders' }], stop_on_error }),
+      ).toMatchObject(result)
+  })
+
   it('may change the structure with an unrestricted policy', async () => {
     const { call } = await openOn(kind, { policy: 'unrestricted' }, {}, SHOP)
     await call('execute', { sql: 'CREATE TABLE logs (id INT PRIMARY KEY, word VARCHAR(20))' })
