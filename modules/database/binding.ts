@@ -19,64 +19,70 @@ export function bind(
   sql: string,
   tokens: readonly Token[],
   given: Params,
-  placeholder: (at: number) => string,
+  placeholder: (position: number) => string,
 ): BoundStatement {
   const list = Array.isArray(given) ? (given as readonly Param[]) : undefined
   const named = new Map(
-    list ? list.map((value, at): [string, Param] => [`p${at}`, value]) : Object.entries(given as Record<string, Param>),
+    list
+      ? list.map((value, index): [string, Param] => [`p${index}`, value])
+      : Object.entries(given as Record<string, Param>),
   )
-  const questions = tokens.filter(isQuestion).length
+  const questionMarks = tokens.filter(isQuestionMark).length
   // In PostgreSQL `?` is also an operator, so it counts as a placeholder only if there is exactly one value for each.
-  const takesQuestions =
-    questions > 0 && list !== undefined && list.length === questions && !tokens.some((_, at) => isNumbered(tokens, at))
+  const usesQuestionMarks =
+    questionMarks > 0 &&
+    list !== undefined &&
+    list.length === questionMarks &&
+    !tokens.some((_, index) => isNumbered(tokens, index))
   const params: Param[] = []
   const used = new Set<string>()
   let text = ''
-  let from = 0
-  let next = 0
-  const put = (start: number, end: number, value: Param): void => {
+  let copied = 0
+  let nextValue = 0
+  const replace = (start: number, end: number, value: Param): void => {
     params.push(value)
-    text += sql.slice(from, start) + placeholder(params.length)
-    from = end
+    text += sql.slice(copied, start) + placeholder(params.length)
+    copied = end
   }
-  for (const [at, token] of tokens.entries()) {
-    const after = tokens[at + 1]
-    if (takesQuestions && isQuestion(token)) {
-      put(token.start, token.end, list[next] as Param)
-      used.add(`p${next++}`)
-    } else if (isMark(token, ':') && after?.kind === 'word' && after.start === token.end && !isCast(tokens, at)) {
+  for (const [index, token] of tokens.entries()) {
+    const after = tokens[index + 1]
+    if (usesQuestionMarks && isQuestionMark(token)) {
+      replace(token.start, token.end, list[nextValue] as Param)
+      used.add(`p${nextValue++}`)
+    } else if (isMark(token, ':') && after?.kind === 'word' && after.start === token.end && !isCast(tokens, index)) {
       const value = named.get(after.text)
       if (value === undefined) continue
-      put(token.start, after.end, value)
+      replace(token.start, after.end, value)
       used.add(after.text)
     } else if (isMark(token, '$') && after?.kind === 'number' && after.start === token.end) {
       const name = `p${Number(after.text) - 1}`
       const value = list && named.get(name)
-      if (value === undefined) throw missing(`$${after.text}`)
-      put(token.start, after.end, value)
+      if (value === undefined) throw createMissingValueError(`$${after.text}`)
+      replace(token.start, after.end, value)
       used.add(name)
     }
   }
-  const spare = [...named.keys()].filter((name) => !used.has(name))
-  if (spare.length > 0)
+  const unused = [...named.keys()].filter((name) => !used.has(name))
+  if (unused.length > 0)
     throw invalid(
-      list ? `${list.length} values for ${used.size} placeholders.` : `No placeholder :${spare[0]} in the statement.`,
+      list ? `${list.length} values for ${used.size} placeholders.` : `No placeholder :${unused[0]} in the statement.`,
       'Use :p0, :p1 … or ? with a list, and :name with an object.',
     )
-  return { sql: text + sql.slice(from), params }
+  return { sql: text + sql.slice(copied), params }
 }
 
 const isMark = ({ kind, text }: Token, mark: string): boolean => kind === 'mark' && text === mark
-const isQuestion = (token: Token): boolean => isMark(token, '?')
+const isQuestionMark = (token: Token): boolean => isMark(token, '?')
 /** `x::text` */
-const isCast = (tokens: readonly Token[], at: number): boolean => {
-  const before = tokens[at - 1]
-  return before !== undefined && isMark(before, ':') && before.end === tokens[at]?.start
+const isCast = (tokens: readonly Token[], index: number): boolean => {
+  const before = tokens[index - 1]
+  return before !== undefined && isMark(before, ':') && before.end === tokens[index]?.start
 }
 /** `:p0` or `$1` */
-const isNumbered = (tokens: readonly Token[], at: number): boolean => {
-  const [mark, name] = tokens.slice(at, at + 2)
+const isNumbered = (tokens: readonly Token[], index: number): boolean => {
+  const [mark, name] = tokens.slice(index, index + 2)
   if (!mark || !name || name.start !== mark.end) return false
   return (isMark(mark, ':') && /^p\d+$/.test(name.text)) || (isMark(mark, '$') && name.kind === 'number')
 }
-const missing = (placeholder: string): ToolError => invalid(`No value for ${placeholder}.`, 'Add it to params.')
+const createMissingValueError = (placeholder: string): ToolError =>
+  invalid(`No value for ${placeholder}.`, 'Add it to params.')

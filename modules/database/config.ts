@@ -126,7 +126,7 @@ const SCHEMES: Readonly<Record<string, Target['driver']>> = {
 }
 
 /** Names of `sslmode` in connection URLs. */
-const MODES: Readonly<Record<string, Target['ssl']>> = {
+const SSL_MODES: Readonly<Record<string, Target['ssl']>> = {
   disable: 'off',
   disabled: 'off',
   false: 'off',
@@ -140,10 +140,10 @@ const MODES: Readonly<Record<string, Target['ssl']>> = {
 }
 
 /** Every parameter of a connection URL is used or rejected. */
-function sslOf(parameters: URLSearchParams): Target['ssl'] {
+function parseSslMode(parameters: URLSearchParams): Target['ssl'] {
   let ssl: Target['ssl']
   for (const [name, value] of parameters) {
-    const mode = /^(?:sslmode|ssl-mode|ssl)$/i.test(name) ? MODES[value.toLowerCase()] : undefined
+    const mode = /^(?:sslmode|ssl-mode|ssl)$/i.test(name) ? SSL_MODES[value.toLowerCase()] : undefined
     ssl = mode
     if (mode === undefined)
       throw invalid(
@@ -160,21 +160,21 @@ function sslOf(parameters: URLSearchParams): Target['ssl'] {
  */
 export function parseConnectionUrl(given: ConnectionAddress): ConnectionAddress & Pick<Target, 'ssl'> {
   if (given.url === undefined) return given
-  const bad = (): ToolError =>
+  const createUrlError = (): ToolError =>
     invalid(
       'The url is not a database URL.',
       'Write postgres://user@host:5432/name, mysql://user@host/name or sqlite:path.',
     )
   const driver = SCHEMES[/^[a-z0-9]+:/i.exec(given.url)?.[0].toLowerCase() ?? '']
-  if (driver === undefined || (given.driver !== undefined && given.driver !== driver)) throw bad()
+  if (driver === undefined || (given.driver !== undefined && given.driver !== driver)) throw createUrlError()
   const { url, ...rest } = given
   if (driver === 'sqlite') {
     const path = url.replace(/^[a-z0-9]+:(?:\/\/)?/i, '').replace(/^\/(?=:memory:|\.)/, '')
     return { ...rest, driver, database: path || ':memory:' }
   }
-  if (!URL.canParse(url)) throw bad()
+  if (!URL.canParse(url)) throw createUrlError()
   const { hostname, port, username, password, pathname, searchParams } = new URL(url)
-  const ssl = sslOf(searchParams)
+  const ssl = parseSslMode(searchParams)
   const database = decodeURIComponent(pathname.slice(1))
   return {
     driver,

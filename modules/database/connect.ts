@@ -4,7 +4,7 @@ import { denied, notFound } from '../_errors.ts'
 import { connectionParameters, Options, type Settings } from './config.ts'
 import * as connections from './connections.ts'
 import { PolicyInput } from './sql-policy.ts'
-import { connection_id } from './tool-parts.ts'
+import { connection_id } from './tool-connection.ts'
 
 const common = { tags: ['database', 'connection'] }
 
@@ -45,8 +45,8 @@ export const connect: ToolDef<Settings, typeof Connect> = {
   sideEffects: ['opens a connection', 'creates the file of a new SQLite database'],
   examples: [{ input: { connection_id: 'shop' } }, { input: { driver: 'sqlite', database: 'data.db' } }],
   async run(request, ctx) {
-    const link = await connections.connect(ctx, request)
-    return { connected: true, ...connections.describeConnection(ctx, link) }
+    const connection = await connections.connect(ctx, request)
+    return { connected: true, ...connections.describeConnection(ctx, connection) }
   },
 }
 

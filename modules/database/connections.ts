@@ -20,7 +20,7 @@ import {
   type Settings,
 } from './config.ts'
 import type { Dialect, Driver, RoleWarning, Target } from './driver.ts'
-import { describePolicy, narrowPolicy, type Policy, type PolicyInput, policyOf } from './sql-policy.ts'
+import { describePolicy, narrowPolicy, type Policy, type PolicyInput, parsePolicy } from './sql-policy.ts'
 
 /** A connection by name; it is opened on first use. */
 export interface NamedConnection {
@@ -62,7 +62,7 @@ const key = (owner: string | undefined, id: string): string => `${owner ?? ''}\0
 // One process may run several gateways, but this module is imported once.
 const states = new WeakMap<object, ConnectionState>()
 const NO_PROCESSES = {}
-const keyOf = ({ processes }: Services): object => processes ?? NO_PROCESSES
+const stateKey = ({ processes }: Services): object => processes ?? NO_PROCESSES
 
 export function startConnections(services: Services, log: Log, changed: () => void): ConnectionState {
   const state: ConnectionState = {
@@ -73,7 +73,7 @@ export function startConnections(services: Services, log: Log, changed: () => vo
     log,
     changed,
   }
-  states.set(keyOf(services), state)
+  states.set(stateKey(services), state)
   return state
 }
 
@@ -84,29 +84,30 @@ export async function stopConnections(state: ConnectionState): Promise<void> {
 }
 
 function stateOf(services: Services): ConnectionState {
-  const state = states.get(keyOf(services))
+  const state = states.get(stateKey(services))
   if (!state) throw new ToolError('The database module is not running.', { code: 'E_DB_UNAVAILABLE' })
   return state
 }
 
 /** The connections that the caller may use, by name. */
 export function connectionsFor({ config, caller, services }: View): ReadonlyMap<string, NamedConnection> {
-  const state = states.get(keyOf(services))
-  const found = new Map<string, NamedConnection>()
-  for (const [id, connection] of Object.entries(config.connections)) found.set(id, configured(id, connection, config))
-  if (!state) return found
+  const state = states.get(stateKey(services))
+  const connectionsById = new Map<string, NamedConnection>()
+  for (const [id, connection] of Object.entries(config.connections))
+    connectionsById.set(id, configuredConnection(id, connection, config))
+  if (!state) return connectionsById
   for (const owner of [undefined, caller.principal])
     for (const named of state.opened.values())
-      if (named.owner === owner && !found.has(named.id)) found.set(named.id, named)
-  for (const [id, named] of found) {
+      if (named.owner === owner && !connectionsById.has(named.id)) connectionsById.set(named.id, named)
+  for (const [id, named] of connectionsById) {
     const policy = state.tightened.get(key(caller.principal, id))
-    if (policy) found.set(id, { ...named, policy })
+    if (policy) connectionsById.set(id, { ...named, policy })
   }
-  return found
+  return connectionsById
 }
 
 export const isOpen = ({ services }: Pick<Ctx, 'services'>, { target }: NamedConnection): boolean =>
-  states.get(keyOf(services))?.drivers.has(JSON.stringify(target)) === true
+  states.get(stateKey(services))?.drivers.has(JSON.stringify(target)) === true
 
 export const hasConnection = (view: View): true | string =>
   connectionsFor(view).size > 0 || `name a database in ${SETTING}.connections, or open one in a set-up step`
@@ -130,11 +131,11 @@ export const canConnect = (view: View): true | string =>
   connectionsFor(view).size > 0 ||
   `set ${SETTING}.connections, .roots or .allowed_hosts`
 
-function configured(id: string, given: Connection, config: Settings): NamedConnection {
+function configuredConnection(id: string, given: Connection, config: Settings): NamedConnection {
   return {
     id,
     target: targetOf(id, given, config),
-    policy: policyOf(given.policy ?? config.default_policy),
+    policy: parsePolicy(given.policy ?? config.default_policy),
     acceptRole: given.accept_role,
     owner: undefined,
     description: given.description,
@@ -148,19 +149,19 @@ type ConnectionSettings = ConnectionAddress & {
   readonly [K in 'options' | 'allowed_functions']?: Connection[K] | undefined
 }
 
-function targetOf(id: string, wish: ConnectionSettings, config: Settings): Target {
-  const { driver, database, host, port, username, password, password_env, ssl: urlSsl } = parseConnectionUrl(wish)
-  const { options = {}, allowed_functions = [] } = wish
+function targetOf(id: string, settings: ConnectionSettings, config: Settings): Target {
+  const { driver, database, host, port, username, password, password_env, ssl: urlSsl } = parseConnectionUrl(settings)
+  const { options = {}, allowed_functions = [] } = settings
   const ssl = options.ssl ?? urlSsl
   if (driver === undefined || database === undefined)
     throw invalid(
       `The connection "${id}" has no ${driver === undefined ? 'driver' : 'database'}.`,
       'Pass driver and database, or url.',
     )
-  const file = driver === 'sqlite' && database !== ':memory:'
+  const isFile = driver === 'sqlite' && database !== ':memory:'
   return {
     driver,
-    database: file && !isAbsolute(database) ? resolve(config.workspace, database) : database,
+    database: isFile && !isAbsolute(database) ? resolve(config.workspace, database) : database,
     ...(host !== undefined && { host }),
     ...(port !== undefined && { port }),
     ...(username !== undefined && { username }),
@@ -168,7 +169,7 @@ function targetOf(id: string, wish: ConnectionSettings, config: Settings): Targe
     ...(password_env !== undefined && { passwordEnv: password_env }),
     ...(ssl !== undefined && { ssl }),
     ...(options.ca !== undefined && { ca: options.ca }),
-    ...(options.create !== undefined && file && { create: options.create }),
+    ...(options.create !== undefined && isFile && { create: options.create }),
     allowedFunctions: allowed_functions,
     busyMs: Math.round(Math.min(config.busy_seconds, config.timeout_seconds * 0.8) * 1_000),
     connectMs: 10_000,
@@ -179,10 +180,10 @@ function targetOf(id: string, wish: ConnectionSettings, config: Settings): Targe
 /** The reason goes to the log only, because it may name the server and the login. */
 function withLoggedErrors(driver: Driver, log: Log): Driver {
   const logErrors =
-    <Given extends unknown[], Result>(work: (...given: Given) => Promise<Result>) =>
+    <Given extends unknown[], Result>(operation: (...given: Given) => Promise<Result>) =>
     async (...given: Given): Promise<Result> => {
       try {
-        return await work(...given)
+        return await operation(...given)
       } catch (error) {
         if (isPegboardError(error) && error.code === 'E_DB_UNAVAILABLE' && error.cause !== undefined)
           log.warn('a database cannot be reached', { driver: driver.dialect.name, error: error.cause })
@@ -207,23 +208,23 @@ function environmentOf(processes: Processes | null, name: string): string {
  * Opens the connection with that name and checks its login.
  * @throws ToolError E_NOT_FOUND, E_DENIED_BY_POLICY, E_DB_UNAVAILABLE
  */
-export async function link(ctx: Ctx, id: string): Promise<OpenConnection> {
+export async function openConnection(ctx: Ctx, id: string): Promise<OpenConnection> {
   const connectionsById = connectionsFor(ctx)
   const [first] = connectionsById.values()
   const named = connectionsById.get(id) ?? (id === 'default' && connectionsById.size === 1 ? first : undefined)
   if (!named)
     throw notFound(
       `Unknown connection: "${id}".`,
-      (await savedRequest(ctx, id))
+      (await readSavedRequest(ctx, id))
         ? `It is saved: open it with connect {"connection_id": ${JSON.stringify(id)}}.`
         : connectionsById.size > 0
           ? `Connections: ${[...connectionsById.keys()].join(', ')}.`
           : 'list_connections lists them.',
     )
-  return await openConnection(ctx, named)
+  return await openNamedConnection(ctx, named)
 }
 
-async function openConnection(ctx: Ctx, named: NamedConnection): Promise<OpenConnection> {
+async function openNamedConnection(ctx: Ctx, named: NamedConnection): Promise<OpenConnection> {
   await checkFile(ctx.config, named)
   const state = stateOf(ctx.services)
   const driver = await driverFor(state, named.target, ctx)
@@ -232,7 +233,7 @@ async function openConnection(ctx: Ctx, named: NamedConnection): Promise<OpenCon
 }
 
 /** The current path of a SQLite file: in the configured folder, and none of Pegboard's own files. */
-function locate({ workspace, roots }: Settings, { database }: Target, make: boolean): Promise<FileToOpen> {
+function findFile({ workspace, roots }: Settings, { database }: Target, make: boolean): Promise<FileToOpen> {
   const folders = [workspace, ...roots.map((root) => resolve(workspace, root))]
   return fileToOpen(database, { folders, setting: SETTING, make })
 }
@@ -241,7 +242,7 @@ function locate({ workspace, roots }: Settings, { database }: Target, make: bool
 async function checkFile(config: Settings, { id, target, setting, owner }: NamedConnection): Promise<void> {
   const { driver, database, create } = target
   if (driver !== 'sqlite' || database === ':memory:' || create) return
-  await locate(config, target, false).catch((error: NodeJS.ErrnoException) => {
+  await findFile(config, target, false).catch((error: NodeJS.ErrnoException) => {
     if (isPegboardError(error)) throw error
     if (error.code !== 'ENOENT') return
     throw new ToolError(`The file of the connection "${id}" does not exist.`, {
@@ -256,25 +257,30 @@ async function checkFile(config: Settings, { id, target, setting, owner }: Named
 }
 
 function driverFor(state: ConnectionState, target: Target, { services, config }: View): Promise<Driver> {
-  const at = JSON.stringify(target)
-  let found = state.drivers.get(at)
-  if (!found) {
-    found = createDriver(target, services, config, state.log as Log).then((driver) =>
+  const targetKey = JSON.stringify(target)
+  let driver = state.drivers.get(targetKey)
+  if (!driver) {
+    driver = createDriver(target, services, config, state.log as Log).then((driver) =>
       withLoggedErrors(driver, state.log as Log),
     )
-    state.drivers.set(at, found)
+    state.drivers.set(targetKey, driver)
     // A failed connection is tried again next time.
-    found.catch(() => state.drivers.delete(at))
+    driver.catch(() => state.drivers.delete(targetKey))
   }
-  return found
+  return driver
 }
 
-async function createDriver(place: Target, { processes }: Services, config: Settings, log: Log): Promise<Driver> {
-  const { passwordEnv } = place
+async function createDriver(
+  configuredTarget: Target,
+  { processes }: Services,
+  config: Settings,
+  log: Log,
+): Promise<Driver> {
+  const { passwordEnv } = configuredTarget
   const target =
-    passwordEnv === undefined || place.password !== undefined
-      ? place
-      : { ...place, password: environmentOf(processes, passwordEnv) }
+    passwordEnv === undefined || configuredTarget.password !== undefined
+      ? configuredTarget
+      : { ...configuredTarget, password: environmentOf(processes, passwordEnv) }
   if (target.driver === 'postgresql') return (await import('./postgres.ts')).createPostgres(target, log)
   if (target.driver === 'mysql') return (await import('./mysql.ts')).createMysql(target, log)
   if (!processes)
@@ -282,7 +288,7 @@ async function createDriver(place: Target, { processes }: Services, config: Sett
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
     })
-  return (await import('./sqlite.ts')).createSqlite(target, processes, (make) => locate(config, target, make))
+  return (await import('./sqlite.ts')).createSqlite(target, processes, (make) => findFile(config, target, make))
 }
 
 async function checkLogin(state: ConnectionState, driver: Driver, named: NamedConnection): Promise<void> {
@@ -325,7 +331,7 @@ export async function connect(ctx: Ctx, request: ConnectRequest): Promise<OpenCo
   const before = connectionsFor(ctx).get(id)
   const { connection_id: _, policy: wantedPolicy, persist, ...rest } = request
   const givenEntries = Object.entries(rest).filter(([, value]) => value !== undefined)
-  const saved = givenEntries.length === 0 && !before ? await savedRequest(ctx, id) : undefined
+  const saved = givenEntries.length === 0 && !before ? await readSavedRequest(ctx, id) : undefined
   if (saved)
     return await connect(ctx, {
       ...saved,
@@ -334,7 +340,7 @@ export async function connect(ctx: Ctx, request: ConnectRequest): Promise<OpenCo
     })
   if (givenEntries.length === 0 && before) {
     if (wantedPolicy !== undefined) tightenPolicy(ctx, id, wantedPolicy)
-    return await checkResponse(ctx, await link(ctx, id))
+    return await checkResponse(ctx, await openConnection(ctx, id))
   }
   if (before && (before.owner === undefined ? !ctx.setup || ctx.config.connections[id] !== undefined : false))
     throw invalid(
@@ -342,7 +348,7 @@ export async function connect(ctx: Ctx, request: ConnectRequest): Promise<OpenCo
       'Leave out the other parameters to use it, or choose another name.',
     )
   const named = ctx.setup ? operatorConnection(ctx, request) : await clientConnection(ctx, state, request)
-  const connection = await checkResponse(ctx, await openConnection(ctx, named))
+  const connection = await checkResponse(ctx, await openNamedConnection(ctx, named))
   if (before && JSON.stringify(before.target) !== JSON.stringify(named.target)) await close(ctx, before)
   state.opened.set(key(named.owner, id), named)
   state.changed()
@@ -365,7 +371,7 @@ async function saveRequest(ctx: Ctx, { connection_id, ...request }: ConnectReque
   await ctx.services.kv?.set(kvKey(ctx, connection_id), JSON.stringify(request))
 }
 
-async function savedRequest(ctx: Ctx, id: string): Promise<Omit<ConnectRequest, 'connection_id'> | undefined> {
+async function readSavedRequest(ctx: Ctx, id: string): Promise<Omit<ConnectRequest, 'connection_id'> | undefined> {
   const text = await ctx.services.kv?.get(kvKey(ctx, id))
   return typeof text === 'string' ? JSON.parse(text) : undefined
 }
@@ -376,7 +382,7 @@ function operatorConnection(ctx: Ctx, request: ConnectRequest): NamedConnection 
     id,
     // A database that the operator names for the first time is created.
     target: targetOf(id, { ...request, options: { create: true, ...request.options } }, ctx.config),
-    policy: policyOf(policy ?? ctx.config.default_policy),
+    policy: parsePolicy(policy ?? ctx.config.default_policy),
     acceptRole: accept_role,
     owner: undefined,
     role: request.role,
@@ -396,10 +402,11 @@ async function clientConnection(ctx: Ctx, state: ConnectionState, request: Conne
       )
   if ([...state.opened.values()].filter(({ owner }) => owner === caller.principal).length >= MAX_CONNECTIONS_PER_OWNER)
     throw overloaded(`${MAX_CONNECTIONS_PER_OWNER} connections are already open.`, 'Close one with disconnect.')
-  const place = parseConnectionUrl(request)
-  const ceiling = policyOf(config.default_policy)
-  const allowed = narrowPolicy(ceiling, policyOf(policy), `${SETTING}.default_policy`)
-  const target = place.driver === 'sqlite' ? await fileFor(config, place, allowed, id) : serverFor(config, place, id)
+  const address = parseConnectionUrl(request)
+  const ceiling = parsePolicy(config.default_policy)
+  const allowed = narrowPolicy(ceiling, parsePolicy(policy), `${SETTING}.default_policy`)
+  const target =
+    address.driver === 'sqlite' ? await fileFor(config, address, allowed, id) : serverFor(config, address, id)
   return {
     id,
     target,
@@ -414,8 +421,8 @@ async function clientConnection(ctx: Ctx, state: ConnectionState, request: Conne
 
 const DEFAULT_PORTS: Readonly<Record<Dialect['name'], number>> = { sqlite: 0, postgresql: 5_432, mysql: 3_306 }
 
-function serverFor(config: Settings, place: ConnectionAddress, id: string): Target {
-  const target = targetOf(id, place, config)
+function serverFor(config: Settings, address: ConnectionAddress, id: string): Target {
+  const target = targetOf(id, address, config)
   const host = (target.host ?? '127.0.0.1').toLowerCase()
   const port = target.port ?? DEFAULT_PORTS[target.driver]
   if (!config.allowed_hosts.some((one) => one.toLowerCase() === host || one.toLowerCase() === `${host}:${port}`))
@@ -426,21 +433,21 @@ function serverFor(config: Settings, place: ConnectionAddress, id: string): Targ
   return target
 }
 
-async function fileFor(config: Settings, place: ConnectionAddress, policy: Policy, id: string): Promise<Target> {
-  const target = targetOf(id, place, config)
+async function fileFor(config: Settings, address: ConnectionAddress, policy: Policy, id: string): Promise<Target> {
+  const target = targetOf(id, address, config)
   if (target.database === ':memory:') return target
   const paths = pathsFor(config)
-  const path = place.database as string
-  const facts = await paths.stat(path).catch(async (error: unknown) => {
+  const path = address.database as string
+  const stats = await paths.stat(path).catch(async (error: unknown) => {
     if (!isPegboardError(error) || error.code !== 'E_NOT_FOUND' || policy.preset === 'readonly') throw error
     await paths.writeFile(path, '')
     return await paths.stat(path)
   })
-  if (facts.kind !== 'file')
+  if (stats.kind !== 'file')
     throw new ToolError(`'${path}' is not a file.`, { code: 'E_NOT_REGULAR_FILE', hint: 'Name a database file.' })
   // Rejected if the file may be read but not written.
   if (policy.preset !== 'readonly') await paths.writeFile(path, '', { append: true })
-  return { ...target, database: await realpath(resolve(paths.roots[0] as string, facts.path)) }
+  return { ...target, database: await realpath(resolve(paths.roots[0] as string, stats.path)) }
 }
 
 /** Checks that the database answers. */
@@ -464,8 +471,8 @@ export function tightenPolicy(ctx: Ctx, id: string, requestedPolicy: PolicyInput
   if (!named) throw new ToolError(`Unknown connection: "${id}".`, { code: 'E_NOT_FOUND' })
   const state = stateOf(ctx.services)
   const policy = ctx.setup
-    ? policyOf(requestedPolicy)
-    : narrowPolicy(named.policy, policyOf(requestedPolicy), `${named.setting}.policy`)
+    ? parsePolicy(requestedPolicy)
+    : narrowPolicy(named.policy, parsePolicy(requestedPolicy), `${named.setting}.policy`)
   if (!ctx.setup) state.tightened.set(key(ctx.caller.principal, id), policy)
   else if (state.opened.has(key(undefined, id))) state.opened.set(key(undefined, id), { ...named, policy })
   else throw invalid(`The policy of "${id}" is set in the configuration.`, `Set ${named.setting}.policy.`)
@@ -476,9 +483,9 @@ export function tightenPolicy(ctx: Ctx, id: string, requestedPolicy: PolicyInput
 /** Closes a connection. One made by a client is forgotten; the operator's are opened again on next use. */
 export async function close(ctx: Ctx, named: NamedConnection): Promise<void> {
   const state = stateOf(ctx.services)
-  const at = JSON.stringify(named.target)
-  const others = [...state.opened.values(), ...connectionsFor(ctx).values()].some(
-    (one) => (one.id !== named.id || one.owner !== named.owner) && JSON.stringify(one.target) === at,
+  const targetKey = JSON.stringify(named.target)
+  const isShared = [...state.opened.values(), ...connectionsFor(ctx).values()].some(
+    (one) => (one.id !== named.id || one.owner !== named.owner) && JSON.stringify(one.target) === targetKey,
   )
   if (named.owner !== undefined) {
     state.opened.delete(key(named.owner, named.id))
@@ -486,9 +493,9 @@ export async function close(ctx: Ctx, named: NamedConnection): Promise<void> {
     state.tightened.delete(key(named.owner, named.id))
     state.changed()
   }
-  const driver = others ? undefined : state.drivers.get(at)
+  const driver = isShared ? undefined : state.drivers.get(targetKey)
   if (!driver) return
-  state.drivers.delete(at)
+  state.drivers.delete(targetKey)
   await (await driver.catch(() => undefined))?.close()
 }
 

@@ -14,24 +14,24 @@ export const timeoutError = (ms: number, cause?: unknown): ToolError =>
  * @throws ToolError E_TIMEOUT, or the signal's reason
  */
 export async function withDeadline<T>(
-  begin: (over: AbortSignal) => Promise<T>,
+  work: (signal: AbortSignal) => Promise<T>,
   ms: number,
   signal: AbortSignal,
   stop: () => Promise<unknown>,
 ): Promise<T> {
   signal.throwIfAborted()
   const deadline = startDeadline(ms, signal)
-  const over = deadline.signal
+  const deadlineSignal = deadline.signal
   const aborted = new Promise<never>((_, reject) => {
-    over.addEventListener('abort', () => reject(over.reason), { once: true })
+    deadlineSignal.addEventListener('abort', () => reject(deadlineSignal.reason), { once: true })
   })
-  const done = begin(over)
+  const result = work(deadlineSignal)
   try {
-    return await Promise.race([done, aborted])
+    return await Promise.race([result, aborted])
   } catch (error) {
-    if (over.aborted) {
+    if (deadlineSignal.aborted) {
       // It also fails when stopped, which has been reported.
-      done.catch(() => undefined)
+      result.catch(() => undefined)
       await stop()
     }
     throw error

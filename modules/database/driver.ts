@@ -57,7 +57,7 @@ export interface Dialect {
   readonly readVerbs: ReadonlySet<string>
   /** Maximum number of values per statement. */
   readonly maxParams: number
-  placeholder(at: number): string
+  placeholder(position: number): string
   quote(name: string): string
   /** The clause after INSERT … VALUES that updates existing rows. */
   onConflict(conflict: readonly string[], update: readonly string[]): string
@@ -74,7 +74,7 @@ export interface Driver {
    * @throws ToolError E_READ_ONLY, E_SQL_MULTI_STATEMENT, E_TIMEOUT, E_DB_UNAVAILABLE, E_DB_BUSY, E_DB_CORRUPT,
    * E_TOOL_FAILED for atomic work, or if nothing could be started
    */
-  run(work: Batch): Promise<readonly StatementOutcome[]>
+  run(batch: Batch): Promise<readonly StatementOutcome[]>
   /** The rights of the login that could undermine read-only access; undefined if there are none. */
   checkRole(): Promise<RoleWarning | undefined>
   close(): Promise<void>

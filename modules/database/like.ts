@@ -1,11 +1,12 @@
 /** SQL LIKE, ignoring case. Without backtracking: each `%` is matched once, from left to right. */
 export function isLike(text: string, pattern: string): boolean {
-  const [letters, patternLetters] = [[...text.toLowerCase()], [...pattern.toLowerCase()]]
-  let [at, want, any, from] = [0, 0, -1, 0]
-  while (at < letters.length)
-    if (patternLetters[want] === '%') [any, from] = [want++, at]
-    else if (patternLetters[want] === '_' || patternLetters[want] === letters[at]) [at, want] = [at + 1, want + 1]
-    else if (any >= 0) [at, want] = [++from, any + 1]
+  const [characters, patternCharacters] = [[...text.toLowerCase()], [...pattern.toLowerCase()]]
+  let [position, patternPosition, percent, retryFrom] = [0, 0, -1, 0]
+  while (position < characters.length)
+    if (patternCharacters[patternPosition] === '%') [percent, retryFrom] = [patternPosition++, position]
+    else if (patternCharacters[patternPosition] === '_' || patternCharacters[patternPosition] === characters[position])
+      [position, patternPosition] = [position + 1, patternPosition + 1]
+    else if (percent >= 0) [position, patternPosition] = [++retryFrom, percent + 1]
     else return false
-  return patternLetters.slice(want).every((one) => one === '%')
+  return patternCharacters.slice(patternPosition).every((one) => one === '%')
 }

@@ -7,7 +7,7 @@ import { exactJson, toJsonValue } from './json-values.ts'
 import { loadPackage } from './load-package.ts'
 import { mysqlCatalog } from './mysql-catalog.ts'
 import { createPoolDriver, type DatabaseError, tlsOptions } from './pool-driver.ts'
-import { rowGuard, tooLarge } from './row-size.ts'
+import { createRowTooLargeError, limitRowSize } from './row-size.ts'
 import { toUnavailableError } from './unavailable.ts'
 
 export const mysqlDialect: Dialect = {
@@ -154,7 +154,7 @@ export async function createMysql(target: Target, log: Log): Promise<Driver> {
         destroyConnection(connection)
         reject(error)
       }
-      const guard = rowGuard(streamOf(connection), () => fail(tooLarge()))
+      const guard = limitRowSize(streamOf(connection), () => fail(createRowTooLargeError()))
       // A statement without a callback is not told when its connection ends.
       const onConnectionError = (error: unknown): void => fail(toUnavailableError(error))
       connection.once('error', onConnectionError)

@@ -1,20 +1,20 @@
-import { byTable, type Catalog, type Table, type TableShape, text } from './table-catalog.ts'
+import { type Catalog, groupByTable, type Table, type TableShape, text } from './table-catalog.ts'
 
-const list = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
+const toStrings = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
 /** The default schema is not shown. */
-const USUAL = "nullif(n.nspname, 'public')"
-const FROM = `FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace`
-const OURS = `n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'`
-const AMONG = `($1::text IS NULL OR (n.nspname, c.relname) IN (SELECT w->>0, w->>1 FROM json_array_elements($1::json) w))`
+const SCHEMA = "nullif(n.nspname, 'public')"
+const FROM_TABLES = `FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace`
+const IN_USER_SCHEMA = `n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'`
+const IN_REQUESTED_TABLES = `($1::text IS NULL OR (n.nspname, c.relname) IN (SELECT w->>0, w->>1 FROM json_array_elements($1::json) w))`
 
-const among = (tables: readonly Table[] | undefined): string | null =>
+const requestedTablesParam = (tables: readonly Table[] | undefined): string | null =>
   tables === undefined ? null : JSON.stringify(tables.map(({ schema = 'public', name }) => [schema, name]))
 
 export const postgresCatalog: Catalog = {
-  async tables(ask) {
-    const rows = await ask(
-      `SELECT c.relname, ${USUAL}, c.relkind, c.reltuples::bigint ${FROM}
-       WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND ${OURS} AND NOT c.relispartition
+  async tables(runQuery) {
+    const rows = await runQuery(
+      `SELECT c.relname, ${SCHEMA}, c.relkind, c.reltuples::bigint ${FROM_TABLES}
+       WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND ${IN_USER_SCHEMA} AND NOT c.relispartition
        AND pg_catalog.has_table_privilege(c.oid, 'SELECT') ORDER BY n.nspname <> 'public', n.nspname, c.relname`,
     )
     return rows.map(([name, schema, kind, count]) => ({
@@ -24,43 +24,43 @@ export const postgresCatalog: Catalog = {
       ...(Number(count) >= 0 && kind !== 'v' && { rows: Number(count) }),
     }))
   },
-  async shapes(ask, requestedTables) {
-    const given = [among(requestedTables)]
-    const columns = byTable(
-      await ask(
-        `SELECT ${USUAL}, c.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
+  async shapes(runQuery, requestedTables) {
+    const params = [requestedTablesParam(requestedTables)]
+    const columns = groupByTable(
+      await runQuery(
+        `SELECT ${SCHEMA}, c.relname, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod), a.attnotnull,
          pg_catalog.pg_get_expr(d.adbin, d.adrelid), coalesce(a.attnum = ANY (p.conkey), false), pg_catalog.col_description(c.oid, a.attnum)
-         ${FROM} JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+         ${FROM_TABLES} JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
          LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
          LEFT JOIN pg_catalog.pg_constraint p ON p.conrelid = c.oid AND p.contype = 'p'
-         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND ${OURS} AND ${AMONG} ORDER BY n.nspname, c.relname, a.attnum`,
-        given,
+         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND ${IN_USER_SCHEMA} AND ${IN_REQUESTED_TABLES} ORDER BY n.nspname, c.relname, a.attnum`,
+        params,
       ),
     )
-    const indexes = byTable(
-      await ask(
-        `SELECT ${USUAL}, c.relname, i.relname, x.indisunique,
+    const indexes = groupByTable(
+      await runQuery(
+        `SELECT ${SCHEMA}, c.relname, i.relname, x.indisunique,
          ARRAY(SELECT pg_catalog.pg_get_indexdef(x.indexrelid, k, true) FROM generate_series(1, x.indnkeyatts) k)
-         ${FROM} JOIN pg_catalog.pg_index x ON x.indrelid = c.oid JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
-         WHERE ${OURS} AND ${AMONG} ORDER BY n.nspname, c.relname, i.relname`,
-        given,
+         ${FROM_TABLES} JOIN pg_catalog.pg_index x ON x.indrelid = c.oid JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+         WHERE ${IN_USER_SCHEMA} AND ${IN_REQUESTED_TABLES} ORDER BY n.nspname, c.relname, i.relname`,
+        params,
       ),
     )
-    const names = (keys: string, table: string): string =>
+    const columnNames = (keys: string, table: string): string =>
       `ARRAY(SELECT a.attname::text FROM unnest(${keys}) WITH ORDINALITY k(num, at) JOIN pg_catalog.pg_attribute a ON a.attrelid = ${table}
        AND a.attnum = k.num ORDER BY k.at)`
-    const keys = byTable(
-      await ask(
-        `SELECT ${USUAL}, c.relname, ${names('f.conkey', 'f.conrelid')}, nullif(fn.nspname, 'public'), fc.relname,
-         ${names('f.confkey', 'f.confrelid')}, f.confdeltype, f.confupdtype
-         ${FROM} JOIN pg_catalog.pg_constraint f ON f.conrelid = c.oid AND f.contype = 'f'
+    const keys = groupByTable(
+      await runQuery(
+        `SELECT ${SCHEMA}, c.relname, ${columnNames('f.conkey', 'f.conrelid')}, nullif(fn.nspname, 'public'), fc.relname,
+         ${columnNames('f.confkey', 'f.confrelid')}, f.confdeltype, f.confupdtype
+         ${FROM_TABLES} JOIN pg_catalog.pg_constraint f ON f.conrelid = c.oid AND f.contype = 'f'
          JOIN pg_catalog.pg_class fc ON fc.oid = f.confrelid JOIN pg_catalog.pg_namespace fn ON fn.oid = fc.relnamespace
-         WHERE ${OURS} AND ${AMONG} ORDER BY n.nspname, c.relname, f.conname`,
-        given,
+         WHERE ${IN_USER_SCHEMA} AND ${IN_REQUESTED_TABLES} ORDER BY n.nspname, c.relname, f.conname`,
+        params,
       ),
     )
-    const found = requestedTables ?? (await this.tables(ask))
-    return found.map(({ name, schema }): TableShape => {
+    const tables = requestedTables ?? (await this.tables(runQuery))
+    return tables.map(({ name, schema }): TableShape => {
       const key = `${schema ?? ''}\0${name}`
       return {
         name,
@@ -73,41 +73,43 @@ export const postgresCatalog: Catalog = {
           ...(primary === true && { primary_key: true }),
           ...(comment !== null && { comment: text(comment) }),
         })),
-        indexes: (indexes.get(key) ?? []).map(([index, unique, on]) => ({
+        indexes: (indexes.get(key) ?? []).map(([index, unique, indexColumns]) => ({
           name: text(index),
-          columns: list(on),
+          columns: toStrings(indexColumns),
           unique: unique === true,
         })),
-        foreign_keys: (keys.get(key) ?? []).map(([own, otherSchema, other, theirs, onDelete, onUpdate]) => ({
-          columns: list(own),
-          references: otherSchema === null ? text(other) : `${otherSchema}.${other}`,
-          referenced_columns: list(theirs),
-          ...(ACTIONS[text(onDelete)] && { on_delete: ACTIONS[text(onDelete)] as string }),
-          ...(ACTIONS[text(onUpdate)] && { on_update: ACTIONS[text(onUpdate)] as string }),
-        })),
+        foreign_keys: (keys.get(key) ?? []).map(
+          ([ownColumns, referencedSchema, referencedTable, referencedColumns, onDelete, onUpdate]) => ({
+            columns: toStrings(ownColumns),
+            references: referencedSchema === null ? text(referencedTable) : `${referencedSchema}.${referencedTable}`,
+            referenced_columns: toStrings(referencedColumns),
+            ...(ACTIONS[text(onDelete)] && { on_delete: ACTIONS[text(onDelete)] as string }),
+            ...(ACTIONS[text(onUpdate)] && { on_update: ACTIONS[text(onUpdate)] as string }),
+          }),
+        ),
       }
     })
   },
-  async routines(ask) {
-    const rows = await ask(
+  async routines(runQuery) {
+    const rows = await runQuery(
       `SELECT p.proname, nullif(n.nspname, 'public'), p.prokind, pg_catalog.pg_get_function_arguments(p.oid),
        pg_catalog.pg_get_function_result(p.oid), l.lanname, p.prosrc FROM pg_catalog.pg_proc p
        JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_language l ON l.oid = p.prolang
-       WHERE ${OURS} AND p.prokind IN ('f', 'p') AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
+       WHERE ${IN_USER_SCHEMA} AND p.prokind IN ('f', 'p') AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d
        WHERE d.objid = p.oid AND d.deptype = 'e') ORDER BY n.nspname <> 'public', n.nspname, p.proname`,
     )
-    return rows.map(([name, schema, kind, given, result, language, definition]) => ({
+    return rows.map(([name, schema, kind, parameters, result, language, definition]) => ({
       name: text(name),
       ...(schema !== null && { schema: text(schema) }),
       type: kind === 'p' ? 'procedure' : 'function',
-      arguments: text(given),
+      arguments: text(parameters),
       ...(result !== null && { returns: text(result) }),
       language: text(language),
       definition: text(definition),
     }))
   },
-  async relations(ask, names) {
-    const rows = await ask(
+  async relations(runQuery, names) {
+    const rows = await runQuery(
       `SELECT DISTINCT lower(c.relname) FROM pg_catalog.pg_class c WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
        AND lower(c.relname) IN (SELECT json_array_elements_text($1::json))`,
       [JSON.stringify(names)],

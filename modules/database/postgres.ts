@@ -7,7 +7,7 @@ import { exactInteger, exactJson, toJsonValue } from './json-values.ts'
 import { loadPackage } from './load-package.ts'
 import { createPoolDriver, type DatabaseError, tlsOptions } from './pool-driver.ts'
 import { postgresCatalog } from './postgres-catalog.ts'
-import { rowGuard, tooLarge } from './row-size.ts'
+import { createRowTooLargeError, limitRowSize } from './row-size.ts'
 import { onConflict, quote } from './standard-sql.ts'
 
 export const postgresDialect: Dialect = {
@@ -110,7 +110,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
       let truncated = false
       const stream = streamOf(client)
       let isTooLarge = false
-      const guard = rowGuard(stream, () => {
+      const guard = limitRowSize(stream, () => {
         isTooLarge = true
         stream.destroy()
       })
@@ -146,7 +146,7 @@ export async function createPostgres(target: Target, log: Log): Promise<Driver> 
         undefined,
         (error: unknown, result: Pg.QueryArrayResult | undefined) => {
           guard.stop()
-          if (isTooLarge) return reject(tooLarge())
+          if (isTooLarge) return reject(createRowTooLargeError())
           if (error) return reject(error)
           resolve({
             columns: (result?.fields ?? []).map(({ name }) => name),

@@ -5,21 +5,21 @@ import { hasConnection } from './connections.ts'
 import { isLike } from './like.ts'
 import { type Column, fullName, type Table, type TableShape } from './table-catalog.ts'
 import {
-  askOf,
   connection_id,
-  connectionFor,
+  createRunQuery,
+  findTable,
+  getConnection,
+  listTables,
   onlyAnswer,
   prepareStatement,
   quotedTable,
+  readShape,
   run,
-  shapeOf,
   type ToolConnection,
   table,
-  tableOf,
-  tablesOf,
   toRowObjects,
   warnIfTruncated,
-} from './tool-parts.ts'
+} from './tool-connection.ts'
 
 const common = {
   tags: ['database', 'schema'],
@@ -67,11 +67,13 @@ const Search = z.object({
 const MAX_TABLES = 200
 
 /** Runs a statement built from looked-up names; it is checked like any other. */
-const rowsOf = async (at: ToolConnection, sql: string, params: readonly string[] = [], maxRows = 100) =>
-  onlyAnswer(await run(at, [await prepareStatement(at, { sql, params: [...params] }, 'read')], { maxRows }))
+const readRows = async (connection: ToolConnection, sql: string, params: readonly string[] = [], maxRows = 100) =>
+  onlyAnswer(
+    await run(connection, [await prepareStatement(connection, { sql, params: [...params] }, 'read')], { maxRows }),
+  )
 
-async function tableList(at: ToolConnection) {
-  const tables = await tablesOf(at)
+async function tableList(connection: ToolConnection) {
+  const tables = await listTables(connection)
   return { tables, count: tables.length }
 }
 
@@ -83,21 +85,27 @@ export const list_tables: ToolDef<Settings, typeof Connection> = {
   aliases: ['show tables', 'tables', 'lister les tables', 'mostrar tablas'],
   input: Connection,
   examples: [{ input: {} }],
-  run: async ({ connection_id }, ctx) => await tableList(await connectionFor(ctx, connection_id)),
+  run: async ({ connection_id }, ctx) => await tableList(await getConnection(ctx, connection_id)),
 }
 
-async function tableDetails(at: ToolConnection, name: string, sampleLimit: number) {
-  const found = await tableOf(at, name)
-  const shape = await shapeOf(at, found)
+async function tableDetails(connection: ToolConnection, name: string, sampleLimit: number) {
+  const table = await findTable(connection, name)
+  const shape = await readShape(connection, table)
   const sample =
     sampleLimit === 0
       ? []
-      : toRowObjects(await rowsOf(at, `SELECT * FROM ${quotedTable(at, found)} LIMIT ${sampleLimit}`, [], sampleLimit))
-          .rows
+      : toRowObjects(
+          await readRows(
+            connection,
+            `SELECT * FROM ${quotedTable(connection, table)} LIMIT ${sampleLimit}`,
+            [],
+            sampleLimit,
+          ),
+        ).rows
   return {
     ...shape,
-    type: found.type,
-    ...(found.rows !== undefined && { row_estimate: found.rows }),
+    type: table.type,
+    ...(table.rows !== undefined && { row_estimate: table.rows }),
     primary_key: shape.columns.filter(({ primary_key }) => primary_key).map(({ name }) => name),
     ...(sampleLimit > 0 && { sample }),
   }
@@ -112,25 +120,26 @@ export const describe: ToolDef<Settings, typeof Describe> = {
   input: Describe,
   examples: [{ input: { table: 'orders', sample_limit: 0 } }],
   run: async ({ table, sample_limit, connection_id }, ctx) =>
-    await tableDetails(await connectionFor(ctx, connection_id), table, sample_limit),
+    await tableDetails(await getConnection(ctx, connection_id), table, sample_limit),
 }
 
 /** All tables with their columns, in short form. */
-async function fullSchema(at: ToolConnection) {
-  const tables = await tablesOf(at)
-  const some = tables.slice(0, MAX_TABLES)
-  const shapes = some.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), some)
+async function fullSchema(connection: ToolConnection) {
+  const tables = await listTables(connection)
+  const shownTables = tables.slice(0, MAX_TABLES)
+  const shapes =
+    shownTables.length === 0 ? [] : await connection.driver.catalog.shapes(createRunQuery(connection), shownTables)
   return {
     tables: shapes.map((shape, index) => ({
       name: fullName(shape),
-      type: (some[index] as Table).type,
-      ...(some[index]?.rows !== undefined && { rows: some[index].rows }),
+      type: (shownTables[index] as Table).type,
+      ...(shownTables[index]?.rows !== undefined && { rows: shownTables[index].rows }),
       columns: shape.columns,
       ...(shape.indexes.length > 0 && { indexes: shape.indexes }),
       ...(shape.foreign_keys.length > 0 && { foreign_keys: shape.foreign_keys }),
     })),
     count: tables.length,
-    truncated: tables.length > some.length,
+    truncated: tables.length > shownTables.length,
   }
 }
 
@@ -143,11 +152,11 @@ export const schema: ToolDef<Settings, typeof Schema> = {
   input: Schema,
   examples: [{ input: { what: 'all' } }, { input: { what: 'describe', table: 'orders' } }],
   async run({ what, table, connection_id }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    if (what === 'tables') return await tableList(at)
-    if (what === 'all') return await fullSchema(at)
+    const connection = await getConnection(ctx, connection_id)
+    if (what === 'tables') return await tableList(connection)
+    if (what === 'all') return await fullSchema(connection)
     if (table === undefined) throw invalid('No table was named.', 'Pass table, or set what to "all".')
-    return await tableDetails(at, table, 0)
+    return await tableDetails(connection, table, 0)
   },
 }
 
@@ -160,23 +169,23 @@ export const introspect: ToolDef<Settings, typeof Connection> = {
   input: Connection,
   examples: [{ input: { connection_id: 'default' } }],
   async run({ connection_id }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    const { dialect } = at.link.driver
+    const connection = await getConnection(ctx, connection_id)
+    const { dialect } = connection.driver
     const version = dialect.name === 'sqlite' ? 'sqlite_version()' : 'version()'
-    const [[versionValue] = []] = await askOf(at)(`SELECT ${version}`)
+    const [[versionValue] = []] = await createRunQuery(connection)(`SELECT ${version}`)
     return {
       driver: dialect.name,
       version: String(versionValue),
-      ...(await fullSchema(at)),
-      relations: await tableRelations(at),
+      ...(await fullSchema(connection)),
+      relations: await tableRelations(connection),
     }
   },
 }
 
-async function tableRelations(at: ToolConnection) {
-  const tables = (await tablesOf(at)).filter(({ type }) => type === 'table')
+async function tableRelations(connection: ToolConnection) {
+  const tables = (await listTables(connection)).filter(({ type }) => type === 'table')
   const shapes: readonly TableShape[] =
-    tables.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), tables)
+    tables.length === 0 ? [] : await connection.driver.catalog.shapes(createRunQuery(connection), tables)
   return shapes.flatMap((shape) => shape.foreign_keys.map((one) => ({ table: fullName(shape), ...one })))
 }
 
@@ -189,13 +198,13 @@ export const relations: ToolDef<Settings, typeof Connection> = {
   input: Connection,
   examples: [{ input: {} }],
   async run({ connection_id }, ctx) {
-    const found = await tableRelations(await connectionFor(ctx, connection_id))
-    return { relations: found, count: found.length }
+    const relations = await tableRelations(await getConnection(ctx, connection_id))
+    return { relations: relations, count: relations.length }
   },
 }
 
 /** Counting more rows takes too long. */
-const COUNTED = 1_000_000
+const MAX_COUNTED_ROWS = 1_000_000
 
 export const browse: ToolDef<Settings, typeof Browse> = {
   ...common,
@@ -206,25 +215,30 @@ export const browse: ToolDef<Settings, typeof Browse> = {
   input: Browse,
   examples: [{ input: { table: 'orders', page: 2 } }],
   async run({ table, page, per_page, connection_id }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    const found = await tableOf(at, table)
-    const { columns } = await shapeOf(at, found)
-    const from = quotedTable(at, found)
-    const key = columns.filter(({ primary_key }) => primary_key).map(({ name }) => at.link.driver.dialect.quote(name))
-    const order = key.length > 0 ? ` ORDER BY ${key.join(', ')}` : ''
-    const answer = await rowsOf(
-      at,
-      `SELECT * FROM ${from}${order} LIMIT ${per_page + 1} OFFSET ${(page - 1) * per_page}`,
+    const connection = await getConnection(ctx, connection_id)
+    const foundTable = await findTable(connection, table)
+    const { columns } = await readShape(connection, foundTable)
+    const quotedName = quotedTable(connection, foundTable)
+    const primaryKey = columns
+      .filter(({ primary_key }) => primary_key)
+      .map(({ name }) => connection.driver.dialect.quote(name))
+    const order = primaryKey.length > 0 ? ` ORDER BY ${primaryKey.join(', ')}` : ''
+    const answer = await readRows(
+      connection,
+      `SELECT * FROM ${quotedName}${order} LIMIT ${per_page + 1} OFFSET ${(page - 1) * per_page}`,
       [],
       per_page,
     )
-    const counted = (found.rows ?? 0) <= COUNTED ? await rowsOf(at, `SELECT count(*) FROM ${from}`) : undefined
+    const countAnswer =
+      (foundTable.rows ?? 0) <= MAX_COUNTED_ROWS
+        ? await readRows(connection, `SELECT count(*) FROM ${quotedName}`)
+        : undefined
     const { truncated: more, ...shown } = toRowObjects(answer)
     return {
-      table: fullName(found),
+      table: fullName(foundTable),
       page,
       per_page,
-      ...(counted && { total: Number(counted.rows[0]?.[0]) }),
+      ...(countAnswer && { total: Number(countAnswer.rows[0]?.[0]) }),
       ...shown,
       more,
     }
@@ -239,12 +253,12 @@ export const sample: ToolDef<Settings, typeof Sample> = {
   input: Sample,
   examples: [{ input: { table: 'orders' } }],
   async run({ table, n, connection_id }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    const found = await tableOf(at, table)
+    const connection = await getConnection(ctx, connection_id)
+    const foundTable = await findTable(connection, table)
     const { truncated: _, ...shown } = toRowObjects(
-      await rowsOf(at, `SELECT * FROM ${quotedTable(at, found)} LIMIT ${n}`, [], n),
+      await readRows(connection, `SELECT * FROM ${quotedTable(connection, foundTable)} LIMIT ${n}`, [], n),
     )
-    return { table: fullName(found), ...shown }
+    return { table: fullName(foundTable), ...shown }
   },
 }
 
@@ -273,12 +287,14 @@ export const search_objects: ToolDef<Settings, typeof Objects> = {
   input: Objects,
   examples: [{ input: { object_type: 'column', pattern: '%_id' } }],
   async run({ object_type, pattern, table, detail, limit, connection_id }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    const all = (await objectsOf(at, object_type, table)).filter(({ name }) => isLike(name, pattern))
+    const connection = await getConnection(ctx, connection_id)
+    const matches = (await listObjects(connection, object_type, table)).filter(({ name }) => isLike(name, pattern))
     return {
-      objects: all.slice(0, limit).map(({ name, of, more }) => ({ name, ...of, ...(detail === 'full' && more) })),
-      count: Math.min(all.length, limit),
-      truncated: all.length > limit,
+      objects: matches
+        .slice(0, limit)
+        .map(({ name, location, details }) => ({ name, ...location, ...(detail === 'full' && details) })),
+      count: Math.min(matches.length, limit),
+      truncated: matches.length > limit,
     }
   },
 }
@@ -286,42 +302,46 @@ export const search_objects: ToolDef<Settings, typeof Objects> = {
 interface FoundObject {
   readonly name: string
   /** Where the value is. */
-  readonly of: Readonly<Record<string, unknown>>
-  readonly more: Readonly<Record<string, unknown>>
+  readonly location: Readonly<Record<string, unknown>>
+  readonly details: Readonly<Record<string, unknown>>
 }
 
-async function objectsOf(
-  at: ToolConnection,
+async function listObjects(
+  connection: ToolConnection,
   type: z.infer<typeof Objects>['object_type'],
   table?: string,
 ): Promise<FoundObject[]> {
   if (type === 'function' || type === 'procedure')
-    return (await at.link.driver.catalog.routines(askOf(at)))
+    return (await connection.driver.catalog.routines(createRunQuery(connection)))
       .filter((one) => one.type === type)
-      .map(({ name, schema, type: _, ...more }) => ({ name, of: schema === undefined ? {} : { schema }, more }))
-  const tables = table === undefined ? await tablesOf(at) : [await tableOf(at, table)]
+      .map(({ name, schema, type: _, ...details }) => ({
+        name,
+        location: schema === undefined ? {} : { schema },
+        details,
+      }))
+  const tables = table === undefined ? await listTables(connection) : [await findTable(connection, table)]
   if (type === 'schema') {
-    const usual = at.link.driver.dialect.name === 'postgresql' ? 'public' : at.link.target.database
+    const defaultSchema = connection.driver.dialect.name === 'postgresql' ? 'public' : connection.target.database
     const names = new Set(
-      tables.map(({ schema }) => schema ?? (at.link.driver.dialect.name === 'sqlite' ? 'main' : usual)),
+      tables.map(({ schema }) => schema ?? (connection.driver.dialect.name === 'sqlite' ? 'main' : defaultSchema)),
     )
-    return [...names].map((name) => ({ name, of: {}, more: {} }))
+    return [...names].map((name) => ({ name, location: {}, details: {} }))
   }
-  const shapes = tables.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), tables)
+  const shapes = tables.length === 0 ? [] : await connection.driver.catalog.shapes(createRunQuery(connection), tables)
   return shapes.flatMap((shape, index): FoundObject[] => {
-    const of = shape.schema === undefined ? {} : { schema: shape.schema }
+    const location = shape.schema === undefined ? {} : { schema: shape.schema }
     if (type === 'column')
-      return shape.columns.map(({ name, ...more }) => ({ name, of: { table: fullName(shape) }, more }))
+      return shape.columns.map(({ name, ...details }) => ({ name, location: { table: fullName(shape) }, details }))
     if (type === 'index')
-      return shape.indexes.map(({ name, ...more }) => ({ name, of: { table: fullName(shape) }, more }))
+      return shape.indexes.map(({ name, ...details }) => ({ name, location: { table: fullName(shape) }, details }))
     if ((tables[index] as Table).type !== type) return []
-    const { name, schema: _, ...more } = shape
-    return [{ name, of, more }]
+    const { name, schema: _, ...details } = shape
+    return [{ name, location, details }]
   })
 }
 
 /** Column types that are not text. */
-const BINARY = /blob|bytea|binary|bit|geometry|vector/i
+const BINARY_TYPE = /blob|bytea|binary|bit|geometry|vector/i
 
 export const search_data: ToolDef<Settings, typeof Search> = {
   ...common,
@@ -332,19 +352,21 @@ export const search_data: ToolDef<Settings, typeof Search> = {
   input: Search,
   examples: [{ input: { term: 'ada@example.com', mode: 'exact' } }],
   async run({ term, tables, columns, mode, limit, connection_id }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    const all = tables ? await Promise.all(tables.map((name) => tableOf(at, name))) : await tablesOf(at)
+    const connection = await getConnection(ctx, connection_id)
+    const all = tables
+      ? await Promise.all(tables.map((name) => findTable(connection, name)))
+      : await listTables(connection)
     const some = all.slice(0, MAX_TABLES)
-    const shapes = some.length === 0 ? [] : await at.link.driver.catalog.shapes(askOf(at), some)
+    const shapes = some.length === 0 ? [] : await connection.driver.catalog.shapes(createRunQuery(connection), some)
     const lowerColumns = columns?.map((name) => name.toLowerCase())
     const matches: { table: string; columns: readonly string[]; row: Readonly<Record<string, unknown>> }[] = []
     for (const [index, shape] of shapes.entries()) {
       if (matches.length >= limit) break
       const searched = shape.columns.filter(
-        ({ name, type }) => !BINARY.test(type) && (lowerColumns?.includes(name.toLowerCase()) ?? true),
+        ({ name, type }) => !BINARY_TYPE.test(type) && (lowerColumns?.includes(name.toLowerCase()) ?? true),
       )
       if (searched.length > 0)
-        matches.push(...(await matchesIn(at, shape, searched, term, mode, limit - matches.length)))
+        matches.push(...(await searchTable(connection, shape, searched, term, mode, limit - matches.length)))
       ctx.progress(index + 1, shapes.length, fullName(shape))
     }
     const truncated = matches.length >= limit
@@ -357,33 +379,33 @@ export const search_data: ToolDef<Settings, typeof Search> = {
   },
 }
 
-async function matchesIn(
-  at: ToolConnection,
+async function searchTable(
+  connection: ToolConnection,
   shape: TableShape,
   columns: readonly Column[],
   term: string,
   mode: 'like' | 'exact',
   limit: number,
 ) {
-  const { dialect } = at.link.driver
+  const { dialect } = connection.driver
   const compare = mode === 'like' ? dialect.like : dialect.equals
   const value = mode === 'like' ? `%${term.replaceAll(/[!%_]/g, '!$&')}%` : term
   const where = columns.map(({ name }, index) => compare(dialect.quote(name), `:p${index}`)).join(' OR ')
-  const answer = await rowsOf(
-    at,
-    `SELECT * FROM ${quotedTable(at, shape)} WHERE ${where} LIMIT ${limit}`,
+  const answer = await readRows(
+    connection,
+    `SELECT * FROM ${quotedTable(connection, shape)} WHERE ${where} LIMIT ${limit}`,
     columns.map(() => value),
     limit,
   )
   const { rows, truncated } = toRowObjects(answer)
-  warnIfTruncated(at, { truncated, rows: answer.rows }, limit)
-  const has = (one: unknown): boolean => {
-    const text = typeof one === 'object' ? JSON.stringify(one) : String(one)
+  warnIfTruncated(connection, { truncated, rows: answer.rows }, limit)
+  const matches = (cell: unknown): boolean => {
+    const text = typeof cell === 'object' ? JSON.stringify(cell) : String(cell)
     return mode === 'exact' ? text === term : text.toLowerCase().includes(term.toLowerCase())
   }
   return rows.map((row) => ({
     table: fullName(shape),
-    columns: columns.map(({ name }) => name).filter((name) => row[name] !== null && has(row[name])),
+    columns: columns.map(({ name }) => name).filter((name) => row[name] !== null && matches(row[name])),
     row,
   }))
 }

@@ -3,7 +3,7 @@ import { ToolError } from 'pegboard'
 
 export const MAX_ROW_BYTES = 32 * 1024 * 1024
 
-export const tooLarge = (cause?: unknown): ToolError =>
+export const createRowTooLargeError = (cause?: unknown): ToolError =>
   new ToolError('A row of the result is too large; the statement was stopped.', {
     code: 'E_TOO_LARGE',
     retryable: false,
@@ -12,19 +12,19 @@ export const tooLarge = (cause?: unknown): ToolError =>
   })
 
 /** Limits the size of a single row, which drivers buffer completely. Call `next` for each complete row. */
-export function rowGuard(stream: Readable, tooMuch: () => void): { next(): void; stop(): void } {
-  let arrived = 0
-  const count = (piece: Buffer): void => {
-    arrived += piece.length
-    if (arrived <= MAX_ROW_BYTES) return
-    stream.off('data', count)
-    tooMuch()
+export function limitRowSize(stream: Readable, onTooLarge: () => void): { next(): void; stop(): void } {
+  let bytes = 0
+  const countBytes = (chunk: Buffer): void => {
+    bytes += chunk.length
+    if (bytes <= MAX_ROW_BYTES) return
+    stream.off('data', countBytes)
+    onTooLarge()
   }
-  stream.on('data', count)
+  stream.on('data', countBytes)
   return {
     next: () => {
-      arrived = 0
+      bytes = 0
     },
-    stop: () => void stream.off('data', count),
+    stop: () => void stream.off('data', countBytes),
   }
 }

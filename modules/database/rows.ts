@@ -6,18 +6,18 @@ import { hasUnrestrictedConnection, hasWritableConnection } from './connections.
 import { type Column, fullName } from './table-catalog.ts'
 import {
   connection_id,
-  connectionFor,
+  findTable,
+  getConnection,
   onlyAnswer,
   type PreparedStatement,
   prepareStatement,
   quotedTable,
+  readShape,
   rowValue,
   run,
-  shapeOf,
   type ToolConnection,
   table,
-  tableOf,
-} from './tool-parts.ts'
+} from './tool-connection.ts'
 
 type Row = Readonly<Record<string, Param>>
 const row = z.record(z.string(), rowValue)
@@ -49,65 +49,73 @@ const Drop = z.object({
 
 const common = { tags: ['database', 'rows'] }
 /** The columns by their exact names. */
-function columnsOf(columns: readonly Column[], requestedNames: readonly string[], name: string): readonly Column[] {
-  return requestedNames.map((one) => {
+function findColumns(columns: readonly Column[], requestedNames: readonly string[], name: string): readonly Column[] {
+  return requestedNames.map((requestedName) => {
     const found =
-      columns.find((column) => column.name === one) ??
-      columns.find((column) => column.name.toLowerCase() === one.toLowerCase())
+      columns.find((column) => column.name === requestedName) ??
+      columns.find((column) => column.name.toLowerCase() === requestedName.toLowerCase())
     if (found) return found
-    throw invalid(`"${name}" has no column "${one}".`, `It has: ${columns.map((column) => column.name).join(', ')}.`)
+    throw invalid(
+      `"${name}" has no column "${requestedName}".`,
+      `It has: ${columns.map((column) => column.name).join(', ')}.`,
+    )
   })
 }
 
 /** Objects and lists are stored as JSON in a JSON column. */
-const paramFor = (value: Param | undefined, { type }: Column): Param =>
+const toParam = (value: Param | undefined, { type }: Column): Param =>
   typeof value === 'object' && value !== null && /json/i.test(type) ? JSON.stringify(value) : (value ?? null)
 
 /** INSERT statements with as many rows as fit; a row with other columns starts a new statement. */
-function inserts(
-  into: string,
+function createInserts(
+  table: string,
   rows: readonly Row[],
   chunk: number,
-  at: ToolConnection,
+  connection: ToolConnection,
   find: (names: readonly string[]) => readonly Column[],
-  tail: (columns: readonly Column[]) => string,
+  suffix: (columns: readonly Column[]) => string,
 ): readonly { readonly sql: string; readonly params: readonly Param[] }[] {
-  const { dialect } = at.link.driver
-  const found: { names: string; columns: readonly Column[]; rows: Row[] }[] = []
-  for (const [index, one] of rows.entries()) {
-    const keys = Object.keys(one)
+  const { dialect } = connection.driver
+  const groups: { names: string; columns: readonly Column[]; rows: Row[] }[] = []
+  for (const [index, row] of rows.entries()) {
+    const keys = Object.keys(row)
     if (keys.length === 0) throw invalid(`Row ${index + 1} has no columns.`, 'Give each row at least one value.')
     const names = JSON.stringify(keys)
-    const last = found.at(-1)
-    const most = last ? Math.min(chunk, Math.max(1, Math.floor(dialect.maxParams / last.columns.length))) : 0
-    if (last?.names === names && last.rows.length < most) last.rows.push(one)
-    else found.push({ names, columns: last?.names === names ? last.columns : find(keys), rows: [one] })
+    const last = groups.at(-1)
+    const maxRows = last ? Math.min(chunk, Math.max(1, Math.floor(dialect.maxParams / last.columns.length))) : 0
+    if (last?.names === names && last.rows.length < maxRows) last.rows.push(row)
+    else groups.push({ names, columns: last?.names === names ? last.columns : find(keys), rows: [row] })
   }
-  return found.map(({ columns, names, rows }) => {
+  return groups.map(({ columns, names, rows }) => {
     const keys = JSON.parse(names) as string[]
     const params: Param[] = []
     const values = rows.map(
-      (one) =>
-        `(${columns.map((column, at) => dialect.placeholder(params.push(paramFor(one[keys[at] as string], column)))).join(', ')})`,
+      (row) =>
+        `(${columns.map((column, index) => dialect.placeholder(params.push(toParam(row[keys[index] as string], column)))).join(', ')})`,
     )
     const list = columns.map(({ name }) => dialect.quote(name)).join(', ')
-    return { sql: `INSERT INTO ${into} (${list}) VALUES ${values.join(', ')}${tail(columns)}`, params }
+    return { sql: `INSERT INTO ${table} (${list}) VALUES ${values.join(', ')}${suffix(columns)}`, params }
   })
 }
 
 /** Checked like any other statement; the values are already bound. */
-async function runAll(at: ToolConnection, all: ReturnType<typeof inserts>, total: number): Promise<number> {
+async function runAll(
+  connection: ToolConnection,
+  inserts: ReturnType<typeof createInserts>,
+  total: number,
+): Promise<number> {
   const statements: PreparedStatement[] = []
-  for (const { sql, params } of all)
+  for (const { sql, params } of inserts)
     statements.push({
-      ...(await prepareStatement(at, { sql: sql.replaceAll(/\$\d+|\?\d*/g, 'NULL'), params: [] }, 'write')),
+      ...(await prepareStatement(connection, { sql: sql.replaceAll(/\$\d+|\?\d*/g, 'NULL'), params: [] }, 'write')),
       sql,
       params,
     })
-  const outcomes = await run(at, statements, {
+  const outcomes = await run(connection, statements, {
     atomic: true,
     maxRows: 1,
-    onDone: (done) => at.ctx.progress(Math.round((done / all.length) * total), total, `${done} of ${all.length} parts`),
+    onDone: (done) =>
+      connection.ctx.progress(Math.round((done / inserts.length) * total), total, `${done} of ${inserts.length} parts`),
   })
   return outcomes.reduce((sum, outcome) => sum + ('error' in outcome ? 0 : (outcome.affected ?? 0)), 0)
 }
@@ -136,22 +144,22 @@ export const upsert: ToolDef<Settings, typeof Upsert> = {
     },
   ],
   async run({ table, rows, row, conflict_columns, update_columns, connection_id }, ctx) {
-    const all = [...(rows ?? []), ...(row ? [row] : [])] as readonly Row[]
-    if (all.length === 0) throw invalid('No rows were given.', 'Pass rows or row.')
-    const at = await connectionFor(ctx, connection_id)
-    const found = await tableOf(at, table)
-    const { columns } = await shapeOf(at, found)
-    const find = (names: readonly string[]): readonly Column[] => columnsOf(columns, names, fullName(found))
+    const allRows = [...(rows ?? []), ...(row ? [row] : [])] as readonly Row[]
+    if (allRows.length === 0) throw invalid('No rows were given.', 'Pass rows or row.')
+    const connection = await getConnection(ctx, connection_id)
+    const foundTable = await findTable(connection, table)
+    const { columns } = await readShape(connection, foundTable)
+    const find = (names: readonly string[]): readonly Column[] => findColumns(columns, names, fullName(foundTable))
     const conflict = find(conflict_columns).map(({ name }) => name)
     const update = update_columns && find(update_columns).map(({ name }) => name)
-    const sent = inserts(quotedTable(at, found), all, 500, at, find, (given) =>
-      at.link.driver.dialect.onConflict(
+    const inserts = createInserts(quotedTable(connection, foundTable), allRows, 500, connection, find, (given) =>
+      connection.driver.dialect.onConflict(
         conflict,
         update ?? given.map(({ name }) => name).filter((name) => !conflict.includes(name)),
       ),
     )
-    await runAll(at, sent, all.length)
-    return { table: fullName(found), rows: all.length }
+    await runAll(connection, inserts, allRows.length)
+    return { table: fullName(foundTable), rows: allRows.length }
   },
 }
 
@@ -167,12 +175,23 @@ export const bulk_insert: ToolDef<Settings, typeof Bulk> = {
   sideEffects: ['inserts rows'],
   examples: [{ input: { table: 'people', rows: [{ name: 'Ada' }, { name: "O'Brien" }] } }],
   async run({ table, rows, chunk, connection_id }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    const found = await tableOf(at, table)
-    const { columns } = await shapeOf(at, found)
-    const find = (names: readonly string[]): readonly Column[] => columnsOf(columns, names, fullName(found))
-    const sent = inserts(quotedTable(at, found), rows as readonly Row[], chunk, at, find, () => '')
-    return { table: fullName(found), inserted: await runAll(at, sent, rows.length), statements: sent.length }
+    const connection = await getConnection(ctx, connection_id)
+    const foundTable = await findTable(connection, table)
+    const { columns } = await readShape(connection, foundTable)
+    const find = (names: readonly string[]): readonly Column[] => findColumns(columns, names, fullName(foundTable))
+    const inserts = createInserts(
+      quotedTable(connection, foundTable),
+      rows as readonly Row[],
+      chunk,
+      connection,
+      find,
+      () => '',
+    )
+    return {
+      table: fullName(foundTable),
+      inserted: await runAll(connection, inserts, rows.length),
+      statements: inserts.length,
+    }
   },
 }
 
@@ -188,20 +207,26 @@ export const drop_table: ToolDef<Settings, typeof Drop> = {
   sideEffects: ['removes a table and its rows permanently'],
   examples: [{ input: { table: 'old_orders' } }],
   async run({ table, if_exists, connection_id }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    if (at.link.policy.preset !== 'unrestricted')
+    const connection = await getConnection(ctx, connection_id)
+    if (connection.policy.preset !== 'unrestricted')
       throw new ToolError('Dropping tables is not allowed on this connection.', {
-        code: at.link.policy.preset === 'readonly' ? 'E_READ_ONLY' : 'E_DENIED_BY_POLICY',
-        hint: `This needs ${at.link.setting}.policy "unrestricted".`,
+        code: connection.policy.preset === 'readonly' ? 'E_READ_ONLY' : 'E_DENIED_BY_POLICY',
+        hint: `This needs ${connection.setting}.policy "unrestricted".`,
       })
-    const found = await tableOf(at, table).catch((error: unknown) => {
+    const foundTable = await findTable(connection, table).catch((error: unknown) => {
       if (if_exists && (error as { code?: unknown }).code === 'E_NOT_FOUND') return undefined
       throw error
     })
-    if (!found) return { table, dropped: false }
+    if (!foundTable) return { table, dropped: false }
     onlyAnswer(
-      await run(at, [await prepareStatement(at, { sql: `DROP TABLE ${quotedTable(at, found)}`, params: [] }, 'write')]),
+      await run(connection, [
+        await prepareStatement(
+          connection,
+          { sql: `DROP TABLE ${quotedTable(connection, foundTable)}`, params: [] },
+          'write',
+        ),
+      ]),
     )
-    return { table: fullName(found), dropped: true }
+    return { table: fullName(foundTable), dropped: true }
   },
 }

@@ -1,7 +1,7 @@
 import { ToolError, z } from 'pegboard'
 import { denied, invalid } from '../_errors.ts'
 import type { Dialect } from './driver.ts'
-import { namesIn, singleStatement, type Token, tokensOf, verbOf } from './sql.ts'
+import { listNames, singleStatement, type Token, tokenize, verbOf } from './sql.ts'
 
 const PRESETS = ['readonly', 'safe_write', 'unrestricted'] as const
 export type Preset = (typeof PRESETS)[number]
@@ -30,16 +30,16 @@ export interface Policy {
   readonly maxRows?: number
 }
 
-const small = (list: readonly string[] = []): readonly string[] =>
+const toLowerCaseNames = (list: readonly string[] = []): readonly string[] =>
   list.map((name) => name.toLowerCase().replace(/^.*\./, ''))
 
-export function policyOf(input: PolicyInput): Policy {
+export function parsePolicy(input: PolicyInput): Policy {
   if (typeof input === 'string') return { preset: input, blockedTables: [], blockedKeywords: [] }
   return {
     preset: input.preset,
-    ...(input.allowed_tables && { allowedTables: small(input.allowed_tables) }),
-    blockedTables: small(input.blocked_tables),
-    blockedKeywords: small(input.blocked_keywords),
+    ...(input.allowed_tables && { allowedTables: toLowerCaseNames(input.allowed_tables) }),
+    blockedTables: toLowerCaseNames(input.blocked_tables),
+    blockedKeywords: toLowerCaseNames(input.blocked_keywords),
     ...(input.max_rows !== undefined && { maxRows: input.max_rows }),
   }
 }
@@ -97,13 +97,13 @@ export function checkStatement(
   requestedAccess: 'read' | 'write',
   setting: string,
 ): CheckedStatement {
-  const tokens = singleStatement(tokensOf(sql, dialect.lexicalRules))
+  const tokens = singleStatement(tokenize(sql, dialect.lexicalRules))
   const verb = verbOf(tokens)
-  checkAlways(tokens, verb, dialect)
-  const blocked = namesIn(tokens).find((name) => policy.blockedKeywords.includes(name))
+  checkForbidden(tokens, verb, dialect)
+  const blocked = listNames(tokens).find((name) => policy.blockedKeywords.includes(name))
   if (blocked !== undefined)
     throw denied(`Statements cannot contain the word "${blocked}".`, `See blocked_keywords in ${setting}.`)
-  const reads = onlyReads(tokens, verb, dialect)
+  const reads = checkReads(tokens, verb, dialect)
   if (requestedAccess === 'read') {
     if (reads === true) return { tokens, access: 'read' }
     throw new ToolError(`This tool only reads, and ${reads}.`, {
@@ -113,8 +113,8 @@ export function checkStatement(
   }
   if (policy.preset === 'unrestricted') return { tokens, access: 'write' }
   // Beside writing statements it would not run in a read-only transaction.
-  const hides = policy.preset === 'safe_write' && verb === 'WITH' && changesData(tokens)
-  if (reads === true && !hides) return { tokens, access: 'read' }
+  const containsChange = policy.preset === 'safe_write' && verb === 'WITH' && changesData(tokens)
+  if (reads === true && !containsChange) return { tokens, access: 'read' }
   if (policy.preset === 'readonly')
     throw new ToolError(`The connection is read-only, and ${reads}.`, {
       code: 'E_READ_ONLY',
@@ -125,9 +125,9 @@ export function checkStatement(
 }
 
 /** SQLite statements that open, create or replace files. */
-const OTHER_FILES = new Set(['ATTACH', 'DETACH'])
+const FILE_VERBS = new Set(['ATTACH', 'DETACH'])
 const TRANSACTIONS = new Set(['BEGIN', 'START', 'COMMIT', 'END', 'ROLLBACK', 'SAVEPOINT', 'RELEASE', 'ABORT', 'XA'])
-const PRAGMAS_READ = new Set(
+const READING_PRAGMAS = new Set(
   (
     'application_id auto_vacuum busy_timeout cache_size collation_list compile_options data_version encoding ' +
     'foreign_key_check foreign_key_list foreign_keys freelist_count function_list index_info index_list index_xinfo ' +
@@ -136,13 +136,13 @@ const PRAGMAS_READ = new Set(
   ).split(' '),
 )
 /** Pragmas that take a table name or a limit and change nothing. */
-const PRAGMAS_ASKED = new Set(
+const PRAGMAS_WITH_ARGUMENT = new Set(
   (
     'foreign_key_check foreign_key_list index_info index_list index_xinfo integrity_check quick_check table_info table_list ' +
     'table_xinfo'
   ).split(' '),
 )
-const PRAGMAS_WRITE = new Set(
+const WRITABLE_PRAGMAS = new Set(
   (
     'analysis_limit application_id auto_vacuum cache_size case_sensitive_like foreign_keys incremental_vacuum journal_mode ' +
     'journal_size_limit optimize page_size recursive_triggers synchronous user_version wal_autocheckpoint wal_checkpoint'
@@ -150,7 +150,7 @@ const PRAGMAS_WRITE = new Set(
 )
 
 /** What no policy allows. */
-function checkAlways(tokens: readonly Token[], verb: string, dialect: Dialect): void {
+function checkForbidden(tokens: readonly Token[], verb: string, dialect: Dialect): void {
   if (TRANSACTIONS.has(verb))
     throw invalid(
       `${verb} cannot be sent as its own statement.`,
@@ -159,12 +159,12 @@ function checkAlways(tokens: readonly Token[], verb: string, dialect: Dialect): 
   if (dialect.name === 'postgresql' && hasEscapedName(tokens))
     throw invalid('Names in U&"…" are not supported.', 'Write the plain name.')
   if (dialect.name !== 'sqlite') return
-  if (OTHER_FILES.has(verb) || (verb === 'VACUUM' && tokens.some(({ word }) => word === 'INTO')))
+  if (FILE_VERBS.has(verb) || (verb === 'VACUUM' && tokens.some(({ word }) => word === 'INTO')))
     throw new ToolError(`${verb}${verb === 'VACUUM' ? ' INTO' : ''} reaches other files, which is never allowed.`, {
       code: 'E_READ_ONLY',
       hint: 'Ask the operator to add a connection to modules.database.config.connections.',
     })
-  if (verb === 'PRAGMA' && pragmaOf(tokens).writes && !PRAGMAS_WRITE.has(pragmaOf(tokens).name))
+  if (verb === 'PRAGMA' && pragmaOf(tokens).writes && !WRITABLE_PRAGMAS.has(pragmaOf(tokens).name))
     throw new ToolError(`PRAGMA ${pragmaOf(tokens).name} may not be set.`, {
       code: 'E_READ_ONLY',
       hint: 'Statements can change only some SQLite settings.',
@@ -172,9 +172,11 @@ function checkAlways(tokens: readonly Token[], verb: string, dialect: Dialect): 
 }
 
 const hasEscapedName = (tokens: readonly Token[]): boolean =>
-  tokens.some(({ word, end }, at) => {
-    const [and, name] = tokens.slice(at + 1, at + 3)
-    return word === 'U' && and?.text === '&' && and.start === end && name?.kind === 'quoted' && name.start === and.end
+  tokens.some(({ word, end }, index) => {
+    const [mark, name] = tokens.slice(index + 1, index + 3)
+    return (
+      word === 'U' && mark?.text === '&' && mark.start === end && name?.kind === 'quoted' && name.start === mark.end
+    )
   })
 
 interface Pragma {
@@ -185,12 +187,12 @@ function pragmaOf(tokens: readonly Token[]): Pragma {
   const rest = tokens.slice(1)
   const dot = rest[1]?.text === '.' && rest[1].kind === 'mark' ? 2 : 0
   const name = (rest[dot]?.text ?? '').toLowerCase()
-  const given = rest.length > dot + 1
-  return { name, writes: !PRAGMAS_READ.has(name) || (given && !PRAGMAS_ASKED.has(name)) }
+  const hasArgument = rest.length > dot + 1
+  return { name, writes: !READING_PRAGMAS.has(name) || (hasArgument && !PRAGMAS_WITH_ARGUMENT.has(name)) }
 }
 
 /** `true`, or why the statement is not read-only. */
-function onlyReads(tokens: readonly Token[], verb: string, dialect: Dialect): true | string {
+function checkReads(tokens: readonly Token[], verb: string, dialect: Dialect): true | string {
   if (verb === 'PRAGMA' && dialect.name === 'sqlite') {
     const { name, writes } = pragmaOf(tokens)
     return writes ? `PRAGMA ${name} changes something` : true
@@ -208,22 +210,24 @@ function checkSafeWrite(tokens: readonly Token[], verb: string, setting: string)
   const hint = `safe_write changes rows that a WHERE names, and no structure; see ${setting}.`
   if (!DATA_VERBS.has(verb)) throw denied(`${verb || 'This'} changes more than data.`, hint)
   if (tokens.some(({ word }) => word === 'OUTFILE' || word === 'DUMPFILE')) throw denied('A file is written.', hint)
-  for (const [at, { word }] of tokens.entries()) {
-    if ((word !== 'UPDATE' && word !== 'DELETE') || !beginsStatement(tokens, at)) continue
-    if (!hasWhere(tokens, at)) throw denied(`${word} without WHERE changes every row.`, hint)
+  for (const [index, { word }] of tokens.entries()) {
+    if ((word !== 'UPDATE' && word !== 'DELETE') || !beginsStatement(tokens, index)) continue
+    if (!hasWhere(tokens, index)) throw denied(`${word} without WHERE changes every row.`, hint)
   }
 }
 
-const CHANGES = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE', 'MERGE'])
+const CHANGING_VERBS = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE', 'MERGE'])
 /** `REPLACE(…)` is a function. */
 const changesData = (tokens: readonly Token[]): boolean =>
-  tokens.some(({ word }, at) => CHANGES.has(word) && beginsStatement(tokens, at) && tokens[at + 1]?.text !== '(')
+  tokens.some(
+    ({ word }, index) => CHANGING_VERBS.has(word) && beginsStatement(tokens, index) && tokens[index + 1]?.text !== '(',
+  )
 
-const AFTER_THESE = new Set(['AS', 'MATERIALIZED', 'EXPLAIN', 'ANALYZE'])
+const BEFORE_STATEMENT = new Set(['AS', 'MATERIALIZED', 'EXPLAIN', 'ANALYZE'])
 /** Not the `UPDATE` in `ON CONFLICT DO UPDATE`, `FOR UPDATE` or `ON DELETE`. */
-function beginsStatement(tokens: readonly Token[], at: number): boolean {
-  const before = tokens[at - 1]
-  return before === undefined || before.text === '(' || before.text === ')' || AFTER_THESE.has(before.word)
+function beginsStatement(tokens: readonly Token[], index: number): boolean {
+  const before = tokens[index - 1]
+  return before === undefined || before.text === '(' || before.text === ')' || BEFORE_STATEMENT.has(before.word)
 }
 
 function hasWhere(tokens: readonly Token[], from: number): boolean {

@@ -40,109 +40,113 @@ const DIGIT = /[0-9]/
  * @throws ToolError E_VALIDATION for an unclosed quote or comment, and for text that only some servers treat as a
  * comment
  */
-export function tokensOf(sql: string, lexis: LexicalRules): readonly Token[] {
+export function tokenize(sql: string, rules: LexicalRules): readonly Token[] {
   // Some databases stop reading at a NUL character.
   if (sql.includes('\0')) throw invalid('The statement holds a NUL character.', 'Leave it out.')
   const tokens: Token[] = []
-  const escapes = new Set<number>()
-  let at = 0
+  const escapedStrings = new Set<number>()
+  let position = 0
   const add = (kind: Token['kind'], start: number, text: string): void => {
-    tokens.push({ kind, text, word: kind === 'word' ? text.toUpperCase() : '', start, end: at })
+    tokens.push({ kind, text, word: kind === 'word' ? text.toUpperCase() : '', start, end: position })
   }
-  while (at < sql.length) {
-    const start = at
-    const char = sql[at] as string
-    if (SPACE.test(char)) at++
-    else if (isLineComment(sql, at, lexis)) at = lineEnd(sql, at)
-    else if (char === '\ufeff') throw unclear('A byte order mark', 'Leave it out.')
-    else if (lexis.suffixedVariables && startsAt(SUFFIXED, sql, at))
-      throw unclear('A variable with a parenthesis or two colons', 'Use :name or ?.')
-    else if (sql.startsWith('/*', at)) at = commentEnd(sql, at, lexis)
+  while (position < sql.length) {
+    const start = position
+    const char = sql[position] as string
+    if (SPACE.test(char)) position++
+    else if (isLineComment(sql, position, rules)) position = findLineEnd(sql, position)
+    else if (char === '\ufeff') throw createUnsupportedError('A byte order mark', 'Leave it out.')
+    else if (rules.suffixedVariables && matchesAt(SUFFIXED_VARIABLE, sql, position))
+      throw createUnsupportedError('A variable with a parenthesis or two colons', 'Use :name or ?.')
+    else if (sql.startsWith('/*', position)) position = findCommentEnd(sql, position, rules)
     else if (char === "'" || char === '"' || char === '`') {
       // In PostgreSQL a string that continues on the next line keeps its escape rules.
-      if (char === "'" && lexis.dollarQuotes && escapes.has(tokens.length - 1))
-        throw unclear("E'…' in several pieces", 'Write it as one.')
-      const escaped = char !== '`' && (lexis.backslashes || isEscapeString(tokens, start, sql))
-      const { text, end } = quotedToken(sql, at, char, escaped)
-      at = end
-      if (escaped) escapes.add(tokens.length)
-      add(char === "'" || (char === '"' && lexis.doubleQuotedStrings) ? 'string' : 'quoted', start, text)
-    } else if (char === '[' && lexis.brackets) {
-      at = find(sql, ']', at + 1) + 1
-      add('quoted', start, sql.slice(start + 1, at - 1))
-    } else if (lexis.dollarQuotes && startsAt(DOLLAR, sql, at)) {
-      const tag = sql.slice(at, sql.indexOf('$', at + 1) + 1)
-      const close = find(sql, tag, at + tag.length)
-      at = close + tag.length
+      if (char === "'" && rules.dollarQuotes && escapedStrings.has(tokens.length - 1))
+        throw createUnsupportedError("E'…' in several pieces", 'Write it as one.')
+      const escaped = char !== '`' && (rules.backslashes || isEscapeString(tokens, start, sql))
+      const { text, end } = readQuoted(sql, position, char, escaped)
+      position = end
+      if (escaped) escapedStrings.add(tokens.length)
+      add(char === "'" || (char === '"' && rules.doubleQuotedStrings) ? 'string' : 'quoted', start, text)
+    } else if (char === '[' && rules.brackets) {
+      position = findEnd(sql, ']', position + 1) + 1
+      add('quoted', start, sql.slice(start + 1, position - 1))
+    } else if (rules.dollarQuotes && matchesAt(DOLLAR_QUOTE, sql, position)) {
+      const tag = sql.slice(position, sql.indexOf('$', position + 1) + 1)
+      const close = findEnd(sql, tag, position + tag.length)
+      position = close + tag.length
       add('string', start, sql.slice(start + tag.length, close))
     } else if (WORD_START.test(char)) {
-      while (at < sql.length && WORD.test(sql[at] as string)) at++
-      add('word', start, sql.slice(start, at))
+      while (position < sql.length && WORD.test(sql[position] as string)) position++
+      add('word', start, sql.slice(start, position))
     } else if (DIGIT.test(char)) {
-      while (at < sql.length && /[\w.]/.test(sql[at] as string)) at++
-      add('number', start, sql.slice(start, at))
+      while (position < sql.length && /[\w.]/.test(sql[position] as string)) position++
+      add('number', start, sql.slice(start, position))
     } else {
-      at++
+      position++
       add('mark', start, char)
     }
   }
   return tokens
 }
 
-const DOLLAR = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y
+const DOLLAR_QUOTE = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y
 /** SQLite reads to the closing parenthesis, including quotes. */
-const SUFFIXED = /[$@:#][\w$\u0080-\uffff]*(?:::|(?<=[\w$\u0080-\uffff])\()/y
+const SUFFIXED_VARIABLE = /[$@:#][\w$\u0080-\uffff]*(?:::|(?<=[\w$\u0080-\uffff])\()/y
 
-function startsAt(pattern: RegExp, sql: string, at: number): boolean {
-  pattern.lastIndex = at
+function matchesAt(pattern: RegExp, sql: string, position: number): boolean {
+  pattern.lastIndex = position
   return pattern.test(sql)
 }
 
 /** The error for text that the database would tokenize differently. */
-const unclear = (what: string, hint: string): ToolError => invalid(`${what} is not supported in a statement.`, hint)
+const createUnsupportedError = (what: string, hint: string): ToolError =>
+  invalid(`${what} is not supported in a statement.`, hint)
 
-const unended = (what: string): ToolError => invalid(`The statement has ${what} without an end.`, 'Close it.')
+const createUnclosedError = (what: string): ToolError =>
+  invalid(`The statement has ${what} without an end.`, 'Close it.')
 
-function find(sql: string, end: string, from: number): number {
-  const at = sql.indexOf(end, from)
-  if (at < 0) throw unended('a quote')
-  return at
+function findEnd(sql: string, end: string, from: number): number {
+  const index = sql.indexOf(end, from)
+  if (index < 0) throw createUnclosedError('a quote')
+  return index
 }
 
-const isLineComment = (sql: string, at: number, { mysqlComments }: LexicalRules): boolean =>
+const isLineComment = (sql: string, position: number, { mysqlComments }: LexicalRules): boolean =>
   mysqlComments
-    ? sql[at] === '#' ||
-      (sql.startsWith('--', at) && (at + 2 >= sql.length || CONTROL_OR_SPACE.test(sql[at + 2] as string)))
-    : sql.startsWith('--', at)
+    ? sql[position] === '#' ||
+      (sql.startsWith('--', position) &&
+        (position + 2 >= sql.length || CONTROL_OR_SPACE.test(sql[position + 2] as string)))
+    : sql.startsWith('--', position)
 
 // After `--`, MySQL treats each of them as a space.
 const CONTROL_OR_SPACE = /[\0-\x20\x7f]/
 
-function lineEnd(sql: string, from: number): number {
-  const at = sql.indexOf('\n', from)
-  const end = at < 0 ? sql.length : at + 1
+function findLineEnd(sql: string, from: number): number {
+  const index = sql.indexOf('\n', from)
+  const end = index < 0 ? sql.length : index + 1
   // For some databases a comment ends there.
-  if (/\r(?!\n)/.test(sql.slice(from, end))) throw unclear('A comment with a carriage return', 'End its line with \\n.')
+  if (/\r(?!\n)/.test(sql.slice(from, end)))
+    throw createUnsupportedError('A comment with a carriage return', 'End its line with \\n.')
   return end
 }
 
-function commentEnd(sql: string, from: number, { nestedComments, mysqlComments }: LexicalRules): number {
+function findCommentEnd(sql: string, from: number, { nestedComments, mysqlComments }: LexicalRules): number {
   // MySQL and MariaDB execute the content of these comments.
   if (mysqlComments && /^\/\*M?!/i.test(sql.slice(from, from + 4)))
     throw invalid('A comment that some servers execute is not allowed.', 'Write the statement without /*! … */.')
   if (!nestedComments) {
     const close = sql.indexOf('*/', from + 2)
-    if (close < 0) throw unended('a comment')
+    if (close < 0) throw createUnclosedError('a comment')
     // In optimizer hints MySQL honours quotes, so quoted text does not end the comment.
     if (mysqlComments && sql[from + 2] === '+' && /[`'"]/.test(sql.slice(from, close)))
-      throw unclear('A hint with quotes', 'Write the hint without them.')
+      throw createUnsupportedError('A hint with quotes', 'Write the hint without them.')
     return close + 2
   }
   const marks = /\/\*|\*\//g
   marks.lastIndex = from + 2
   for (let depth = 1; ; ) {
     const mark = marks.exec(sql)
-    if (!mark) throw unended('a comment')
+    if (!mark) throw createUnclosedError('a comment')
     depth += mark[0] === '/*' ? 1 : -1
     if (depth === 0) return marks.lastIndex
   }
@@ -154,20 +158,20 @@ function isEscapeString(tokens: readonly Token[], start: number, sql: string): b
   return sql[start] === "'" && before?.word === 'E' && before.end === start
 }
 
-function quotedToken(sql: string, from: number, quote: string, escaped: boolean): { text: string; end: number } {
+function readQuoted(sql: string, from: number, quote: string, escaped: boolean): { text: string; end: number } {
   let text = ''
-  for (let at = from + 1; at < sql.length; at++) {
-    const char = sql[at] as string
+  for (let position = from + 1; position < sql.length; position++) {
+    const char = sql[position] as string
     if (escaped && char === '\\') {
-      text += sql[at + 1] ?? ''
-      at++
+      text += sql[position + 1] ?? ''
+      position++
     } else if (char !== quote) text += char
-    else if (sql[at + 1] === quote) {
+    else if (sql[position + 1] === quote) {
       text += quote
-      at++
-    } else return { text, end: at + 1 }
+      position++
+    } else return { text, end: position + 1 }
   }
-  throw unended('a quote')
+  throw createUnclosedError('a quote')
 }
 
 /**
@@ -175,23 +179,25 @@ function quotedToken(sql: string, from: number, quote: string, escaped: boolean)
  * @throws ToolError E_VALIDATION for none, E_SQL_MULTI_STATEMENT for several
  */
 export function singleStatement(tokens: readonly Token[]): readonly Token[] {
-  const inside = bodyOf(tokens)
-  const ends = tokens.flatMap(({ kind, text }, at) => (kind === 'mark' && text === ';' && !inside(at) ? [at] : []))
-  const parts = [...ends, tokens.length]
-    .map((end, at) => tokens.slice(at === 0 ? 0 : (ends[at - 1] as number) + 1, end))
+  const isInBody = createBodyCheck(tokens)
+  const semicolons = tokens.flatMap(({ kind, text }, index) =>
+    kind === 'mark' && text === ';' && !isInBody(index) ? [index] : [],
+  )
+  const parts = [...semicolons, tokens.length]
+    .map((end, index) => tokens.slice(index === 0 ? 0 : (semicolons[index - 1] as number) + 1, end))
     .filter(({ length }) => length > 0)
   if (parts.length > 1)
     throw new ToolError(`${parts.length} statements were sent where one is allowed; none was run.`, {
       code: 'E_SQL_MULTI_STATEMENT',
       hint: 'Send one at a time, or use batch_execute or transaction.',
     })
-  const [one] = parts
-  if (!one) throw invalid('The statement is empty.', 'Send one statement.')
-  return one
+  const [statement] = parts
+  if (!statement) throw invalid('The statement is empty.', 'Send one statement.')
+  return statement
 }
 
 /** Triggers and routines contain statements: BEGIN … END. */
-function bodyOf(tokens: readonly Token[]): (at: number) => boolean {
+function createBodyCheck(tokens: readonly Token[]): (index: number) => boolean {
   const none = (): boolean => false
   if (tokens[0]?.word !== 'CREATE') return none
   const kind = tokens.slice(1, 8).findIndex(({ word }) => /^(?:TRIGGER|FUNCTION|PROCEDURE|EVENT)$/.test(word))
@@ -199,12 +205,12 @@ function bodyOf(tokens: readonly Token[]): (at: number) => boolean {
   if (begin < 0) return none
   let depth = 0
   let end = tokens.length
-  for (let at = begin; at < tokens.length && end === tokens.length; at++) {
-    const { word } = tokens[at] as Token
+  for (let index = begin; index < tokens.length && end === tokens.length; index++) {
+    const { word } = tokens[index] as Token
     if (word === 'BEGIN' || word === 'CASE') depth++
-    else if (word === 'END' && --depth === 0) end = at
+    else if (word === 'END' && --depth === 0) end = index
   }
-  return (at) => at > begin && at < end
+  return (index) => index > begin && index < end
 }
 
 /** The first word of the statement after any parentheses. */
@@ -212,10 +218,10 @@ export const verbOf = (tokens: readonly Token[]): string =>
   tokens.find(({ kind, text }) => !(kind === 'mark' && text === '('))?.word ?? ''
 
 /** Lower-case names followed by a parenthesis: function calls. */
-export const calledIn = (tokens: readonly Token[]): readonly string[] => [
+export const listFunctionCalls = (tokens: readonly Token[]): readonly string[] => [
   ...new Set(
-    tokens.flatMap(({ kind, text }, at) => {
-      const next = tokens[at + 1]
+    tokens.flatMap(({ kind, text }, index) => {
+      const next = tokens[index + 1]
       return (kind === 'word' || kind === 'quoted') && next?.kind === 'mark' && next.text === '('
         ? [text.toLowerCase()]
         : []
@@ -224,10 +230,10 @@ export const calledIn = (tokens: readonly Token[]): readonly string[] => [
 ]
 
 /** Lower-case names after a dot: in PostgreSQL `(x).f` calls `f(x)` if there is no such column. */
-export const dottedIn = (tokens: readonly Token[]): readonly string[] => [
+export const listNamesAfterDot = (tokens: readonly Token[]): readonly string[] => [
   ...new Set(
-    tokens.flatMap(({ kind, text }, at) => {
-      const before = tokens[at - 1]
+    tokens.flatMap(({ kind, text }, index) => {
+      const before = tokens[index - 1]
       return (kind === 'word' || kind === 'quoted') && before?.kind === 'mark' && before.text === '.'
         ? [text.toLowerCase()]
         : []
@@ -236,6 +242,6 @@ export const dottedIn = (tokens: readonly Token[]): readonly string[] => [
 ]
 
 /** All names in lower case. */
-export const namesIn = (tokens: readonly Token[]): readonly string[] => [
+export const listNames = (tokens: readonly Token[]): readonly string[] => [
   ...new Set(tokens.flatMap(({ kind, text }) => (kind === 'word' || kind === 'quoted' ? [text.toLowerCase()] : []))),
 ]

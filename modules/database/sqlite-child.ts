@@ -14,17 +14,17 @@ const disks = () => folders.map((folder) => {
     return { free: Infinity, reserve: 0 }
   }
 })
-const end = (why) => {
-  fs.writeSync(2, why)
+const exit = (reason) => {
+  fs.writeSync(2, reason)
   process.kill(process.pid, 'SIGKILL')
 }
 for (;;) {
   Atomics.wait(working, 0, 0)
   // A disk that is nearly full already has room for a small change.
-  const least = disks().map(({ free, reserve }) => Math.min(reserve, free - 2 ** 22))
+  const minFree = disks().map(({ free, reserve }) => Math.min(reserve, free - 2 ** 22))
   while (Atomics.load(working, 0) === 1) {
-    if (process.memoryUsage.rss() > maxBytes) end('out of memory')
-    if (disks().some(({ free }, at) => free < least[at])) end('out of disk space')
+    if (process.memoryUsage.rss() > maxBytes) exit('out of memory')
+    if (disks().some(({ free }, index) => free < minFree[index])) exit('out of disk space')
     Atomics.wait(working, 0, 1, 20)
   }
 }`
@@ -37,9 +37,9 @@ for (;;) {
 export const CHILD = String.raw`
 const fs = require('node:fs')
 const { Worker } = require('node:worker_threads')
-let database, builtIn, harmless, forbidden, written, inMemory = false, replaced = false
+let database, builtIn, harmless, forbidden, written, inMemory = false, mustReplace = false
 
-const say = (message) => process.stdout.write(JSON.stringify(message) + '\n')
+const send = (message) => process.stdout.write(JSON.stringify(message) + '\n')
 const describeError = (error) => ({ code: String(error.errcode ?? error.code ?? ''), message: String(error.message) })
 // node:sqlite reports numbers, libsql names.
 const NUMBERS = { 5: 'SQLITE_BUSY', 6: 'SQLITE_LOCKED', 7: 'SQLITE_NOMEM', 8: 'SQLITE_READONLY', 13: 'SQLITE_FULL', 11: 'SQLITE_CORRUPT', 14: 'SQLITE_CANTOPEN', 18: 'SQLITE_TOOBIG', 26: 'SQLITE_NOTADB' }
@@ -65,7 +65,7 @@ function openFiles() {
 }
 
 /** Checks that the opened file is the one that was checked, because a folder can be replaced at any moment. */
-function verify(file, before) {
+function checkOpened(file, before) {
   const opened = [...openFiles()].filter(([fd]) => !before.has(fd)).map(([, stats]) => stats)
   if (process.platform !== 'linux') opened.push(fs.lstatSync(file.path, { bigint: true }))
   if (!opened.some((stats) => isFile(stats, file)) || !isFile(fs.lstatSync(file.path, { bigint: true }), file))
@@ -79,7 +79,7 @@ function setWorking(value) {
   Atomics.notify(working, 0)
 }
 
-function open({ uri, file, readOnly, libsql, busyMs, safe, maxBytes }) {
+function open({ uri, file, readOnly, libsql, busyMs, harmlessNames, maxBytes }) {
   process.emitWarning = () => undefined
   const before = openFiles()
   builtIn = process.getBuiltinModule?.('node:sqlite')
@@ -88,19 +88,19 @@ function open({ uri, file, readOnly, libsql, busyMs, safe, maxBytes }) {
   else if (libsql) database = new (require(libsql))(uri)
   else throw Object.assign(new Error('no driver'), { code: 'NO_DRIVER' })
   inMemory = uri === ':memory:'
-  if (file) verify(file, before)
+  if (file) checkOpened(file, before)
   // Some functions that SQLite may be built with read and write files.
-  const has = [...all('SELECT name FROM pragma_function_list'), ...all('SELECT name FROM pragma_module_list')]
-  harmless = new Set(safe)
-  forbidden = new Set(has.map(([name]) => String(name).toLowerCase()).filter((name) => !harmless.has(name)))
+  const available = [...queryAll('SELECT name FROM pragma_function_list'), ...queryAll('SELECT name FROM pragma_module_list')]
+  harmless = new Set(harmlessNames)
+  forbidden = new Set(available.map(([name]) => String(name).toLowerCase()).filter((name) => !harmless.has(name)))
   database.exec('PRAGMA busy_timeout = ' + busyMs)
   database.exec('PRAGMA trusted_schema = 0')
   database.exec('PRAGMA foreign_keys = 1')
   // One value can have a thousand million bytes. Applies to databases in memory too.
   if (!builtIn) database.exec('PRAGMA hard_heap_limit = ' + maxBytes)
-  const most = builtIn ? process.memoryUsage.rss() + maxBytes : Infinity
+  const maxRss = builtIn ? process.memoryUsage.rss() + maxBytes : Infinity
   const folders = [...(file ? [require('node:path').dirname(file.path)] : []), require('node:os').tmpdir(), '/var/tmp']
-  new Worker(WATCH, { eval: true, workerData: { working, maxBytes: most, folders } }).unref()
+  new Worker(WATCH, { eval: true, workerData: { working, maxBytes: maxRss, folders } }).unref()
   if (readOnly) database.exec('PRAGMA query_only = 1')
   else if (file) written = folders[0]
 }
@@ -109,7 +109,7 @@ function open({ uri, file, readOnly, libsql, busyMs, safe, maxBytes }) {
 function limitGrowth() {
   const { bavail, blocks, bsize } = fs.statfsSync(written)
   const bytes = Math.max(0, bavail * bsize - Math.min(2 ** 28, blocks * bsize * 0.05)) / 2
-  const [[size]] = all('PRAGMA page_size'), [[count]] = all('PRAGMA page_count')
+  const [[size]] = queryAll('PRAGMA page_size'), [[count]] = queryAll('PRAGMA page_count')
   const pages = Math.min(2 ** 32 - 2, Number(count) + Math.floor(bytes / Number(size)))
   database.exec('PRAGMA max_page_count = ' + Math.max(1, pages))
 }
@@ -126,15 +126,15 @@ function prepare(sql) {
   if (reads) statement.raw(true)
   return { statement, columns: reads ? statement.columns().map(({ name }) => name) : [] }
 }
-const all = (sql) => prepare(sql).statement.all()
-const changes = () => Number(all('SELECT total_changes()')[0][0])
+const queryAll = (sql) => prepare(sql).statement.all()
+const changes = () => Number(queryAll('SELECT total_changes()')[0][0])
 
-const bound = (value) => {
+const toParam = (value) => {
   if (typeof value === 'boolean') return value ? 1n : 0n
   if (typeof value === 'number' && Number.isSafeInteger(value)) return BigInt(value)
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
 }
-const shown = (value) => {
+const toJson = (value) => {
   if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value)
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value)
   if (value instanceof ArrayBuffer || ArrayBuffer.isView(value)) {
@@ -146,13 +146,13 @@ const shown = (value) => {
 
 const sizeOf = (value) => (typeof value === 'string' ? value.length : value?.byteLength ?? 8)
 
-function run({ sql, params, names = [] }, { maxRows, maxBytes, maxRowBytes }) {
+function runStatement({ sql, params, names = [] }, { maxRows, maxBytes, maxRowBytes }) {
   // Virtual tables of pragmas are not listed until used.
-  const bad = names.find((name) => forbidden.has(name) || (name.startsWith('pragma_') && !harmless.has(name)))
-  if (bad !== undefined) throw Object.assign(new Error(bad), { code: 'FORBIDDEN' })
+  const denied = names.find((name) => forbidden.has(name) || (name.startsWith('pragma_') && !harmless.has(name)))
+  if (denied !== undefined) throw Object.assign(new Error(denied), { code: 'FORBIDDEN' })
   const before = changes()
   const { statement, columns } = prepare(sql)
-  const values = params.map(bound)
+  const values = params.map(toParam)
   const rows = []
   let truncated = false, isTooLarge = false
   if (columns.length === 0) builtIn ? statement.run(...values) : statement.run(values)
@@ -161,41 +161,41 @@ function run({ sql, params, names = [] }, { maxRows, maxBytes, maxRowBytes }) {
     for (const row of builtIn ? statement.iterate(...values) : statement.iterate(values)) {
       isTooLarge = row.reduce((sum, value) => sum + sizeOf(value), 0) > maxRowBytes
       if (isTooLarge) break
-      const cells = row.map(shown)
+      const cells = row.map(toJson)
       bytes += JSON.stringify(cells).length
       truncated = rows.length >= maxRows || bytes > maxBytes
       if (truncated) break
       rows.push(cells)
     }
     // libsql cannot stop an unfinished statement, and until it ends nobody can write.
-    if ((truncated || isTooLarge) && !builtIn) replaced = true
+    if ((truncated || isTooLarge) && !builtIn) mustReplace = true
     if (isTooLarge) throw Object.assign(new Error('row too large'), { code: 'SQLITE_TOOBIG' })
   }
   const verb = /[a-z]+/i.exec(sql.replace(/\/\*[^]*?\*\/|--.*/g, ''))?.[0].toLowerCase()
   // Some releases keep the lock of a statement explained with EXPLAIN.
-  if (verb === 'explain') replaced = true
+  if (verb === 'explain') mustReplace = true
   const affected = changes() - before
   return {
     columns, rows, truncated,
     ...(affected > 0 || columns.length === 0 ? { affected } : {}),
-    ...((verb === 'insert' || verb === 'replace') && affected > 0 ? { lastId: shown(all('SELECT last_insert_rowid()')[0][0]) } : {}),
+    ...((verb === 'insert' || verb === 'replace') && affected > 0 ? { lastId: toJson(queryAll('SELECT last_insert_rowid()')[0][0]) } : {}),
   }
 }
 
-function work({ statements, access, atomic, continueOnError, ...limits }) {
+function runBatch({ statements, access, atomic, continueOnError, ...limits }) {
   const outcomes = []
   if (written) limitGrowth()
   if (atomic) database.exec(access === 'write' ? 'BEGIN IMMEDIATE' : 'BEGIN')
   try {
-    for (const [at, statement] of statements.entries()) {
+    for (const [index, statement] of statements.entries()) {
       try {
-        outcomes.push(run(statement, limits))
+        outcomes.push(runStatement(statement, limits))
       } catch (error) {
-        if (atomic) throw Object.assign(error, { at })
+        if (atomic) throw Object.assign(error, { statement: index })
         outcomes.push({ error: failure(error) })
         if (!continueOnError) break
       }
-      if (statements.length > 1) say({ done: at + 1 })
+      if (statements.length > 1) send({ done: index + 1 })
     }
     if (atomic) database.exec('COMMIT')
   } catch (error) {
@@ -208,7 +208,7 @@ function work({ statements, access, atomic, continueOnError, ...limits }) {
 /** True if unfinished work would block other writers. A database in memory belongs to this process only. */
 function isHeld() {
   if (inMemory) return false
-  if (replaced) return true
+  if (mustReplace) return true
   try {
     database.exec('BEGIN')
     database.exec('COMMIT')
@@ -218,19 +218,19 @@ function isHeld() {
   }
 }
 
-function answer(line) {
-  const { open: opening, work: given } = JSON.parse(line)
+function handleLine(line) {
+  const { open: options, batch } = JSON.parse(line)
   setWorking(1)
   try {
-    if (opening) {
-      open(opening)
-      say({ open: true })
+    if (options) {
+      open(options)
+      send({ open: true })
     } else {
-      const outcomes = work(given)
-      say({ outcomes, last: isHeld() })
+      const outcomes = runBatch(batch)
+      send({ outcomes, mustExit: isHeld() })
     }
   } catch (error) {
-    say({ error: failure(error), at: error.at, last: database !== undefined && isHeld() })
+    send({ error: failure(error), statement: error.statement, mustExit: database !== undefined && isHeld() })
   }
   setWorking(0)
 }
@@ -241,6 +241,6 @@ process.stdin.setEncoding('utf8').on('data', (text) => {
   const lines = text.split('\n')
   lines[0] = rest + lines[0]
   rest = lines.pop()
-  lines.forEach(answer)
+  lines.forEach(handleLine)
 }).on('end', () => process.exit(0))
 `

@@ -6,7 +6,7 @@ import { type ErrorCode, type FileToOpen, isPegboardError, type Processes, type 
 import { createTurns } from '../_turns.ts'
 import { startDeadline } from './deadline.ts'
 import type { Answer, Batch, Dialect, Driver, StatementOutcome, Target } from './driver.ts'
-import { MAX_ROW_BYTES, tooLarge } from './row-size.ts'
+import { createRowTooLargeError, MAX_ROW_BYTES } from './row-size.ts'
 import { sqliteCatalog } from './sqlite-catalog.ts'
 import { CHILD } from './sqlite-child.ts'
 import { onConflict, quote } from './standard-sql.ts'
@@ -24,7 +24,7 @@ export const sqliteDialect: Dialect = {
   },
   readVerbs: new Set(['SELECT', 'VALUES', 'WITH', 'EXPLAIN']),
   maxParams: 30_000,
-  placeholder: (at) => `?${at}`,
+  placeholder: (position) => `?${position}`,
   quote,
   onConflict,
   like: (column, placeholder) => `CAST(${column} AS TEXT) LIKE ${placeholder} ESCAPE '!'`,
@@ -32,7 +32,7 @@ export const sqliteDialect: Dialect = {
 }
 
 /** Functions and tables of SQLite that touch nothing but the database. */
-const SAFE =
+const HARMLESS_NAMES =
   `-> ->> abs acos acosh asin asinh atan atan2 atanh atn2 avg bm25 ceil ceiling changes char charindex coalesce concat concat_ws
 cos cosh cot coth count cume_dist current_date current_time current_timestamp date datetime degrees dense_rank difference exp
 first_value floor format geopoly geopoly_area geopoly_bbox geopoly_blob geopoly_ccw geopoly_contains_point geopoly_group_bbox
@@ -85,70 +85,70 @@ export function createSqlite(
   locate: (make: boolean) => Promise<FileToOpen>,
   now: () => number = Date.now,
 ): Driver {
-  const memory = target.database === ':memory:'
-  const idle: { child: Child; access: Batch['access']; since: number }[] = []
-  const all = new Set<Child>()
+  const isInMemory = target.database === ':memory:'
+  const idleChildren: { child: Child; access: Batch['access']; since: number }[] = []
+  const children = new Set<Child>()
   const turns = { read: createTurns(target.maxSessions), write: createTurns(1) }
-  let closed = false
-  let sweep: NodeJS.Timeout | undefined
+  let isClosed = false
+  let stopTimer: NodeJS.Timeout | undefined
 
-  async function take(kind: Batch['access'], file: FileToOpen | undefined): Promise<Child> {
+  async function takeChild(access: Batch['access'], file: FileToOpen | undefined): Promise<Child> {
     // A process with a replaced file or folder is useless.
-    for (const one of idle.splice(0))
-      if (isSame(one.child.file, file)) idle.push(one)
-      else void end(one.child)
-    const at = idle.findIndex(({ access }) => access === kind)
-    const [found] = at < 0 ? [] : idle.splice(at, 1)
+    for (const one of idleChildren.splice(0))
+      if (isSame(one.child.file, file)) idleChildren.push(one)
+      else void stopChild(one.child)
+    const index = idleChildren.findIndex((one) => one.access === access)
+    const [found] = index < 0 ? [] : idleChildren.splice(index, 1)
     if (found) return found.child
-    const child = await startChild(target, file, kind, processes)
-    all.add(child)
-    if (!closed) return child
-    await end(child)
+    const child = await startChild(target, file, access, processes)
+    children.add(child)
+    if (!isClosed) return child
+    await stopChild(child)
     throw createClosedError()
   }
 
-  async function end(child: Child): Promise<void> {
-    all.delete(child)
+  async function stopChild(child: Child): Promise<void> {
+    children.delete(child)
     await child.stop()
   }
 
-  function tidy(): void {
-    sweep ??= setInterval(() => {
-      for (const one of idle.splice(0))
-        if (memory || one.since + IDLE_MS > now()) idle.push(one)
-        else void end(one.child)
-      if (idle.length > 0 && !memory) return
-      clearInterval(sweep)
-      sweep = undefined
+  function scheduleStop(): void {
+    stopTimer ??= setInterval(() => {
+      for (const one of idleChildren.splice(0))
+        if (isInMemory || one.since + IDLE_MS > now()) idleChildren.push(one)
+        else void stopChild(one.child)
+      if (idleChildren.length > 0 && !isInMemory) return
+      clearInterval(stopTimer)
+      stopTimer = undefined
     }, IDLE_MS).unref()
   }
 
-  async function run(work: Batch): Promise<readonly StatementOutcome[]> {
+  async function run(batch: Batch): Promise<readonly StatementOutcome[]> {
     // A database in memory exists once, so reading and writing share a process.
-    const kind = memory ? 'write' : work.access
-    const endTurn = await turns[kind].take(work.principal, work.signal)
+    const access = isInMemory ? 'write' : batch.access
+    const endTurn = await turns[access].take(batch.principal, batch.signal)
     let child: Child | undefined
     try {
-      if (closed) throw createClosedError()
-      const file = memory ? undefined : await located(locate, target.create === true)
-      child = await take(kind, file)
+      if (isClosed) throw createClosedError()
+      const file = isInMemory ? undefined : await findFile(locate, target.create === true)
+      child = await takeChild(access, file)
       // A signal that was already aborted emits no event.
-      work.signal.throwIfAborted()
-      const outcomes = await child.run(work)
-      idle.push({ child, access: kind, since: now() })
-      tidy()
+      batch.signal.throwIfAborted()
+      const outcomes = await child.run(batch)
+      idleChildren.push({ child, access, since: now() })
+      scheduleStop()
       return outcomes
     } catch (error) {
       if (child && error instanceof ChildExit) {
-        await end(child)
+        await stopChild(child)
         // The next writer rolls back what it had begun.
-        if (kind === 'write' && !memory && error.killed) void recover().catch(() => undefined)
+        if (access === 'write' && !isInMemory && error.killed) void recover().catch(() => undefined)
         if (error.outcomes) return error.outcomes
         throw error.cause
       }
       if (child) {
-        idle.push({ child, access: kind, since: now() })
-        tidy()
+        idleChildren.push({ child, access, since: now() })
+        scheduleStop()
       }
       throw error
     } finally {
@@ -173,9 +173,9 @@ export function createSqlite(
     run,
     checkRole: async () => undefined,
     async close() {
-      closed = true
-      clearInterval(sweep)
-      await Promise.all([...all].map(end))
+      isClosed = true
+      clearInterval(stopTimer)
+      await Promise.all([...children].map(stopChild))
     },
   }
 }
@@ -186,7 +186,7 @@ const isSame = (one: FileToOpen | undefined, other: FileToOpen | undefined): boo
   one?.path === other?.path && one?.dev === other?.dev && one?.ino === other?.ino
 
 /** An empty file is an empty database. */
-async function located(locate: (make: boolean) => Promise<FileToOpen>, create: boolean): Promise<FileToOpen> {
+async function findFile(locate: (make: boolean) => Promise<FileToOpen>, create: boolean): Promise<FileToOpen> {
   try {
     try {
       return await locate(create)
@@ -203,7 +203,7 @@ async function located(locate: (make: boolean) => Promise<FileToOpen>, create: b
         hint: 'Try again later.',
         cause,
       })
-    if (!create) throw errorOf({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
+    if (!create) throw toToolError({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
     throw new ToolError('The database file cannot be created.', {
       code: 'E_DB_UNAVAILABLE',
       retryable: false,
@@ -232,9 +232,10 @@ interface ChildMessage {
   readonly open?: boolean
   readonly done?: number
   readonly outcomes?: readonly (Answer | { readonly error: ErrorMessage })[]
-  readonly last?: boolean
+  /** The process blocks other writers. */
+  readonly mustExit?: boolean
   readonly error?: ErrorMessage
-  readonly at?: number
+  readonly statement?: number
 }
 
 function libsqlFile(): string | undefined {
@@ -272,37 +273,37 @@ async function startChild(
     })
   } catch (cause) {
     if (isPegboardError(cause) && cause.code === 'E_OVERLOADED') throw cause
-    throw errorOf({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
+    throw toToolError({ code: 'SQLITE_CANTOPEN', message: '' }, cause)
   }
-  let listen: ((line: ChildMessage | undefined) => void) | undefined
-  let over = false
-  readLines(program.stdout, (line) => listen?.(JSON.parse(line) as ChildMessage))
+  let onMessage: ((line: ChildMessage | undefined) => void) | undefined
+  let hasExited = false
+  readLines(program.stdout, (line) => onMessage?.(JSON.parse(line) as ChildMessage))
   // The end of the process reports a broken pipe.
   program.stdin.on('error', () => undefined)
-  let complaint = ''
+  let stderrText = ''
   program.stderr.on('data', (text: Buffer) => {
-    complaint = (complaint + text.toString()).slice(-2_000)
+    stderrText = (stderrText + text.toString()).slice(-2_000)
   })
   void program.ended.then(() => {
-    over = true
-    listen?.(undefined)
+    hasExited = true
+    onMessage?.(undefined)
   })
 
   /** One request and answer. The process is killed on timeout or abort. */
-  async function exchange(
+  async function request(
     message: unknown,
     timeoutMs: number,
     signal: AbortSignal | undefined,
     onDone?: (count: number) => void,
   ): Promise<ChildMessage> {
-    if (over) throw new ChildExit(childGone(complaint), false)
+    if (hasExited) throw new ChildExit(createExitError(stderrText), false)
     const deadline = startDeadline(timeoutMs, signal)
     try {
       return await new Promise<ChildMessage>((resolve, reject) => {
         const { signal: stop } = deadline
         stop.addEventListener('abort', () => reject(new ChildExit(stop.reason, true)), { once: true })
-        listen = (line) => {
-          if (!line) reject(new ChildExit(childGone(complaint), true))
+        onMessage = (line) => {
+          if (!line) reject(new ChildExit(createExitError(stderrText), true))
           else if (line.done !== undefined) onDone?.(line.done)
           else resolve(line)
         }
@@ -313,11 +314,11 @@ async function startChild(
       throw error
     } finally {
       deadline.end()
-      listen = undefined
+      onMessage = undefined
     }
   }
 
-  const opened = await exchange(
+  const opened = await request(
     {
       open: {
         uri,
@@ -325,7 +326,7 @@ async function startChild(
         readOnly: access === 'read',
         libsql: libsqlFile(),
         busyMs: target.busyMs,
-        safe: SAFE,
+        harmlessNames: HARMLESS_NAMES,
         maxBytes: file ? MAX_MEMORY_BYTES : MAX_IN_MEMORY_DATABASE_BYTES,
       },
     },
@@ -336,39 +337,39 @@ async function startChild(
   })
   if (opened.error) {
     await program.stop(0)
-    throw errorOf(opened.error)
+    throw toToolError(opened.error)
   }
   return {
     file,
-    async run({ signal, onDone, timeoutMs, ...work }) {
-      const line = await exchange({ work: { ...work, maxRowBytes: MAX_ROW_BYTES } }, timeoutMs, signal, onDone)
+    async run({ signal, onDone, timeoutMs, ...batch }) {
+      const line = await request({ batch: { ...batch, maxRowBytes: MAX_ROW_BYTES } }, timeoutMs, signal, onDone)
       if (line.error) {
-        const error = errorOf(line.error, undefined, line.at)
-        throw line.last ? new ChildExit(error, false) : error
+        const error = toToolError(line.error, undefined, line.statement)
+        throw line.mustExit ? new ChildExit(error, false) : error
       }
-      const outcomes = (line.outcomes ?? []).map((one) => ('error' in one ? { error: errorOf(one.error) } : one))
-      if (line.last) throw new ChildExit(undefined, false, outcomes)
+      const outcomes = (line.outcomes ?? []).map((one) => ('error' in one ? { error: toToolError(one.error) } : one))
+      if (line.mustExit) throw new ChildExit(undefined, false, outcomes)
       return outcomes
     },
     stop: () => program.stop(0),
   }
 }
 
-const diskFull = (cause: unknown): ToolError =>
+const createDiskFullError = (cause: unknown): ToolError =>
   new ToolError('The statement was stopped: the disk is nearly full.', {
     code: 'E_TOO_LARGE',
     hint: 'Change or sort less at once, or free some space first.',
     cause,
   })
 
-function childGone(complaint: string): ToolError {
-  const cause = new Error(complaint || 'no output')
-  if (complaint.includes('out of memory')) return tooLarge(cause)
-  if (complaint.includes('out of disk space')) return diskFull(cause)
+function createExitError(stderrText: string): ToolError {
+  const cause = new Error(stderrText || 'no output')
+  if (stderrText.includes('out of memory')) return createRowTooLargeError(cause)
+  if (stderrText.includes('out of disk space')) return createDiskFullError(cause)
   return new ToolError('The SQLite process exited.', { code: 'E_DB_UNAVAILABLE', cause })
 }
 
-const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
+const ERROR_CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
   [/READONLY/, 'E_READ_ONLY', 'The database refused to write', 'This connection, or this call, only reads.'],
   [
     /BUSY|LOCKED/,
@@ -385,12 +386,12 @@ const CODES: readonly (readonly [RegExp, ErrorCode, string, string])[] = [
   ],
 ]
 
-function errorOf(
+function toToolError(
   { code, message }: ErrorMessage,
   cause: unknown = new Error(`${code} ${message}`),
-  at?: number,
+  statement?: number,
 ): ToolError {
-  const where = at === undefined ? {} : { data: { statement: at } }
+  const where = statement === undefined ? {} : { data: { statement } }
   if (code === 'NO_DRIVER')
     return new ToolError('SQLite is not available.', {
       code: 'E_DB_UNAVAILABLE',
@@ -405,9 +406,9 @@ function errorOf(
       hint: 'Leave it out.',
       ...where,
     })
-  if (code === 'SQLITE_FULL') return diskFull(cause)
-  if (code === 'SQLITE_NOMEM' || code === 'SQLITE_TOOBIG') return tooLarge(cause)
-  for (const [pattern, errorCode, what, hint] of CODES)
+  if (code === 'SQLITE_FULL') return createDiskFullError(cause)
+  if (code === 'SQLITE_NOMEM' || code === 'SQLITE_TOOBIG') return createRowTooLargeError(cause)
+  for (const [pattern, errorCode, what, hint] of ERROR_CODES)
     if (pattern.test(code) || pattern.test(message.slice(0, 40)))
       return new ToolError(`${what}.`, { code: errorCode, hint, cause, ...where })
   return new ToolError(message, {

@@ -4,10 +4,10 @@ import type { Param, Params } from './binding.ts'
 import { SETTING, type Settings } from './config.ts'
 import { hasConnection, hasWritableConnection } from './connections.ts'
 import type { Answer, StatementOutcome } from './driver.ts'
-import { singleStatement, tokensOf, verbOf } from './sql.ts'
+import { singleStatement, tokenize, verbOf } from './sql.ts'
 import {
   connection_id,
-  connectionFor,
+  getConnection,
   onlyAnswer,
   type PreparedStatement,
   params,
@@ -17,7 +17,7 @@ import {
   type ToolConnection,
   toRowObjects,
   warnIfTruncated,
-} from './tool-parts.ts'
+} from './tool-connection.ts'
 
 const common = { tags: ['database', 'sql'], opaque: ['rows', 'results.*.rows'] }
 const limit = z.int().min(1).max(50_000).default(1_000).describe('Maximum number of rows.')
@@ -40,11 +40,11 @@ const Transaction = z.object({ statements, connection_id })
 const example = { sql: 'SELECT id, total FROM orders WHERE customer = :p0 ORDER BY id', params: ['Ada'] }
 
 /** Runs one reading statement. */
-async function read(at: ToolConnection, statement: { sql: string; params: Params; limit: number }) {
+async function read(connection: ToolConnection, statement: { sql: string; params: Params; limit: number }) {
   const answer = onlyAnswer(
-    await run(at, [await prepareStatement(at, statement, 'read')], { maxRows: statement.limit }),
+    await run(connection, [await prepareStatement(connection, statement, 'read')], { maxRows: statement.limit }),
   )
-  warnIfTruncated(at, answer, statement.limit)
+  warnIfTruncated(connection, answer, statement.limit)
   return toRowObjects(answer)
 }
 
@@ -59,7 +59,7 @@ export const query: ToolDef<Settings, typeof Query> = {
   available: hasConnection,
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: example }],
-  run: async ({ connection_id, ...statement }, ctx) => await read(await connectionFor(ctx, connection_id), statement),
+  run: async ({ connection_id, ...statement }, ctx) => await read(await getConnection(ctx, connection_id), statement),
 }
 
 export const fetch_results: ToolDef<Settings, typeof Fetch> = {
@@ -74,7 +74,7 @@ export const fetch_results: ToolDef<Settings, typeof Fetch> = {
   sideEffects: ['runs a statement on the database'],
   examples: [{ input: { query: example.sql, params: example.params, limit: 100 } }],
   run: async ({ connection_id, query, ...statement }, ctx) =>
-    await read(await connectionFor(ctx, connection_id), { ...statement, sql: query }),
+    await read(await getConnection(ctx, connection_id), { ...statement, sql: query }),
 }
 
 const Explain = z.object({ sql: sql.describe('The statement, without EXPLAIN.'), params, connection_id })
@@ -92,16 +92,16 @@ export const explain: ToolDef<Settings, typeof Explain> = {
   sideEffects: ['asks the database for a plan'],
   examples: [{ input: example }],
   async run({ sql, params, connection_id }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    const { dialect } = at.link.driver
-    const verb = verbOf(singleStatement(tokensOf(sql, dialect.lexicalRules)))
+    const connection = await getConnection(ctx, connection_id)
+    const { dialect } = connection.driver
+    const verb = verbOf(singleStatement(tokenize(sql, dialect.lexicalRules)))
     if (!EXPLAINED.has(verb))
       throw invalid(
         `${verb || 'This'} has no plan.`,
         'Give a SELECT, INSERT, UPDATE or DELETE, without EXPLAIN before it.',
       )
     const prefix = dialect.name === 'sqlite' ? 'EXPLAIN QUERY PLAN' : 'EXPLAIN'
-    return await read(at, { sql: `${prefix} ${sql}`, params, limit: 1_000 })
+    return await read(connection, { sql: `${prefix} ${sql}`, params, limit: 1_000 })
   },
 }
 
@@ -130,12 +130,20 @@ export const saved_query: ToolDef<Settings, typeof Saved> = {
     if (!saved)
       throw notFound(`Unknown saved query: "${name}".`, `Queries: ${Object.keys(ctx.config.saved_queries).join(', ')}.`)
     const parameterNames = Object.keys(saved.parameters)
-    const lacking = parameterNames.find((one) => !(one in params) && saved.parameters[one]?.default === undefined)
-    if (lacking !== undefined)
-      throw invalid(`"${name}" needs ${lacking}.`, saved.parameters[lacking]?.description ?? 'Add it to params.')
-    const defaults = parameterNames.map((one): [string, unknown] => [one, saved.parameters[one]?.default])
+    const missingName = parameterNames.find(
+      (parameter) => !(parameter in params) && saved.parameters[parameter]?.default === undefined,
+    )
+    if (missingName !== undefined)
+      throw invalid(
+        `"${name}" needs ${missingName}.`,
+        saved.parameters[missingName]?.description ?? 'Add it to params.',
+      )
+    const defaults = parameterNames.map((parameter): [string, unknown] => [
+      parameter,
+      saved.parameters[parameter]?.default,
+    ])
     const values = { ...Object.fromEntries(defaults), ...params } as Readonly<Record<string, Param>>
-    return await read(await connectionFor(ctx, saved.connection_id), { sql: saved.sql, params: values, limit })
+    return await read(await getConnection(ctx, saved.connection_id), { sql: saved.sql, params: values, limit })
   },
 }
 
@@ -151,12 +159,12 @@ function toChangeResult(answer: Answer): Record<string, unknown> {
   }
 }
 
-async function change(at: ToolConnection, statement: { sql: string; params: z.infer<typeof params> }) {
+async function change(connection: ToolConnection, statement: { sql: string; params: z.infer<typeof params> }) {
   const limit = 1_000
   const answer = onlyAnswer(
-    await run(at, [await prepareStatement(at, { ...statement, limit }, 'write')], { maxRows: limit }),
+    await run(connection, [await prepareStatement(connection, { ...statement, limit }, 'write')], { maxRows: limit }),
   )
-  warnIfTruncated(at, answer, limit)
+  warnIfTruncated(connection, answer, limit)
   return toChangeResult(answer)
 }
 
@@ -171,7 +179,7 @@ export const execute: ToolDef<Settings, typeof Execute> = {
   available: hasWritableConnection,
   sideEffects: ['changes data or structure of the database'],
   examples: [{ input: { sql: 'UPDATE orders SET paid = :paid WHERE id = :id', params: { paid: true, id: 7 } } }],
-  run: async ({ connection_id, ...statement }, ctx) => await change(await connectionFor(ctx, connection_id), statement),
+  run: async ({ connection_id, ...statement }, ctx) => await change(await getConnection(ctx, connection_id), statement),
 }
 
 export const execute_query: ToolDef<Settings, typeof Execute> = {
@@ -185,33 +193,33 @@ export const execute_query: ToolDef<Settings, typeof Execute> = {
   available: hasConnection,
   sideEffects: ['may change data or structure of the database'],
   examples: [{ input: example }],
-  run: async ({ connection_id, ...statement }, ctx) => await change(await connectionFor(ctx, connection_id), statement),
+  run: async ({ connection_id, ...statement }, ctx) => await change(await getConnection(ctx, connection_id), statement),
 }
 
 async function prepareAll(
-  at: ToolConnection,
-  given: z.infer<typeof statements>,
+  connection: ToolConnection,
+  statements: z.infer<typeof Batch>['statements'],
 ): Promise<readonly PreparedStatement[]> {
-  const all: PreparedStatement[] = []
-  for (const [index, one] of given.entries())
+  const prepared: PreparedStatement[] = []
+  for (const [index, one] of statements.entries())
     try {
-      all.push(await prepareStatement(at, { ...one, limit: 1_000 }, 'write'))
+      prepared.push(await prepareStatement(connection, { ...one, limit: 1_000 }, 'write'))
     } catch (error) {
-      throw withStatementNumber(error, index, given.length, 'none was run')
+      throw withStatementNumber(error, index, statements.length, 'none was run')
     }
   // EXPLAIN ANALYZE executes the statement, which only a read-only transaction would prevent.
-  if (at.link.policy.preset !== 'unrestricted' && all.some(({ access }) => access === 'write')) {
-    const index = all.findIndex(({ verb }) => verb === 'EXPLAIN')
+  if (connection.policy.preset !== 'unrestricted' && prepared.some(({ access }) => access === 'write')) {
+    const index = prepared.findIndex(({ verb }) => verb === 'EXPLAIN')
     if (index >= 0)
       throw invalid(`Statement ${index + 1} is an EXPLAIN, which cannot be combined with writing.`, 'Send it to query.')
   }
-  return all
+  return prepared
 }
 
-function withStatementNumber(error: unknown, index: number, of: number, so: string): unknown {
+function withStatementNumber(error: unknown, index: number, total: number, consequence: string): unknown {
   if (!isPegboardError(error)) return error
   const { code, message, hint, retryable } = error
-  return new ToolError(`Statement ${index + 1} of ${of}: ${message.replace(/\.$/, '')}; ${so}.`, {
+  return new ToolError(`Statement ${index + 1} of ${total}: ${message.replace(/\.$/, '')}; ${consequence}.`, {
     code,
     hint,
     retryable,
@@ -220,7 +228,7 @@ function withStatementNumber(error: unknown, index: number, of: number, so: stri
   })
 }
 
-const result = (outcome: StatementOutcome): Record<string, unknown> =>
+const describeOutcome = (outcome: StatementOutcome): Record<string, unknown> =>
   'error' in outcome ? { error: { code: outcome.error.code, message: outcome.error.message } } : toChangeResult(outcome)
 
 export const batch_execute: ToolDef<Settings, typeof Batch> = {
@@ -235,16 +243,16 @@ export const batch_execute: ToolDef<Settings, typeof Batch> = {
   sideEffects: ['may change data or structure of the database'],
   examples: [{ input: { statements: [example, { sql: 'SELECT count(*) FROM orders' }], stop_on_error: false } }],
   async run({ connection_id, statements, stop_on_error }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    const all = await prepareAll(at, statements)
-    const outcomes = await run(at, all, {
+    const connection = await getConnection(ctx, connection_id)
+    const prepared = await prepareAll(connection, statements)
+    const outcomes = await run(connection, prepared, {
       continueOnError: !stop_on_error,
       maxRows: 1_000,
-      onDone: reportProgress(ctx, all.length),
+      onDone: reportProgress(ctx, prepared.length),
     })
     const failed = outcomes.filter((outcome) => 'error' in outcome).length
     return {
-      results: outcomes.map(result),
+      results: outcomes.map(describeOutcome),
       succeeded: outcomes.length - failed,
       failed,
       skipped: statements.length - outcomes.length,
@@ -278,14 +286,18 @@ export const transaction: ToolDef<Settings, typeof Transaction> = {
     },
   ],
   async run({ connection_id, statements }, ctx) {
-    const at = await connectionFor(ctx, connection_id)
-    const all = await prepareAll(at, statements)
+    const connection = await getConnection(ctx, connection_id)
+    const prepared = await prepareAll(connection, statements)
     try {
-      const outcomes = await run(at, all, { atomic: true, maxRows: 1_000, onDone: reportProgress(ctx, all.length) })
-      return { committed: true, results: outcomes.map(result) }
+      const outcomes = await run(connection, prepared, {
+        atomic: true,
+        maxRows: 1_000,
+        onDone: reportProgress(ctx, prepared.length),
+      })
+      return { committed: true, results: outcomes.map(describeOutcome) }
     } catch (error) {
       const index = isPegboardError(error) ? (error.data as { statement?: number } | undefined)?.statement : undefined
-      throw index === undefined ? error : withStatementNumber(error, index, all.length, 'nothing was changed')
+      throw index === undefined ? error : withStatementNumber(error, index, prepared.length, 'nothing was changed')
     }
   },
 }

@@ -54,13 +54,13 @@ export type RunQuery = (sql: string, params?: readonly (string | null)[]) => Pro
 
 /** How to read the structure of one kind of database. */
 export interface Catalog {
-  tables(ask: RunQuery): Promise<readonly Table[]>
+  tables(runQuery: RunQuery): Promise<readonly Table[]>
   /** The structure of these tables, or of all. */
-  shapes(ask: RunQuery, tables?: readonly Table[]): Promise<readonly TableShape[]>
+  shapes(runQuery: RunQuery, tables?: readonly Table[]): Promise<readonly TableShape[]>
   /** User-defined functions and procedures. */
-  routines(ask: RunQuery): Promise<readonly Routine[]>
+  routines(runQuery: RunQuery): Promise<readonly Routine[]>
   /** Which of these lower-case names are tables or views, including system ones. */
-  relations(ask: RunQuery, names: readonly string[]): Promise<readonly string[]>
+  relations(runQuery: RunQuery, names: readonly string[]): Promise<readonly string[]>
 }
 
 /** As written in a statement without quotes: `orders`, `sales.orders`. */
@@ -71,13 +71,15 @@ export const fullName = ({ name, schema }: Pick<Table, 'name' | 'schema'>): stri
 export const text = (value: unknown): string => String(value ?? '')
 
 /** Groups rows by table, keeping their order. */
-export function byTable(rows: readonly (readonly unknown[])[]): ReadonlyMap<string, readonly (readonly unknown[])[]> {
-  const found = new Map<string, (readonly unknown[])[]>()
+export function groupByTable(
+  rows: readonly (readonly unknown[])[],
+): ReadonlyMap<string, readonly (readonly unknown[])[]> {
+  const rowsByTable = new Map<string, (readonly unknown[])[]>()
   for (const [schema, table, ...row] of rows) {
     const key = `${schema ?? ''}\0${table}`
-    const own = found.get(key)
-    if (own) own.push(row)
-    else found.set(key, [row])
+    const tableRows = rowsByTable.get(key)
+    if (tableRows) tableRows.push(row)
+    else rowsByTable.set(key, [row])
   }
-  return found
+  return rowsByTable
 }

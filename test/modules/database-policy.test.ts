@@ -4,12 +4,12 @@ import { parseConnectionUrl } from '../../modules/database/config.ts'
 import type { Dialect } from '../../modules/database/driver.ts'
 import { mysqlDialect } from '../../modules/database/mysql.ts'
 import { postgresDialect } from '../../modules/database/postgres.ts'
-import { calledIn, singleStatement, tokensOf } from '../../modules/database/sql.ts'
-import { checkStatement, narrowPolicy, policyOf } from '../../modules/database/sql-policy.ts'
+import { listFunctionCalls, singleStatement, tokenize } from '../../modules/database/sql.ts'
+import { checkStatement, narrowPolicy, parsePolicy } from '../../modules/database/sql-policy.ts'
 import { sqliteDialect } from '../../modules/database/sqlite.ts'
 
 const words = (sql: string, { lexicalRules }: Dialect = sqliteDialect): string[] =>
-  tokensOf(sql, lexicalRules).map(({ text }) => text)
+  tokenize(sql, lexicalRules).map(({ text }) => text)
 const codeOf = (work: () => unknown): string => {
   try {
     work()
@@ -52,30 +52,30 @@ describe('a parsed statement', () => {
     expect(words('SELECT 5--1')).toEqual(['SELECT', '5'])
     expect(words("SELECT '\\' ; x", sqliteDialect)).toEqual(['SELECT', '\\', ';', 'x'])
     for (const sql of ['SELECT 1 /*!50000 + 1 */', 'SELECT 1 /*M! + 1 */'])
-      expect(codeOf(() => tokensOf(sql, mysqlDialect.lexicalRules))).toBe('E_VALIDATION')
+      expect(codeOf(() => tokenize(sql, mysqlDialect.lexicalRules))).toBe('E_VALIDATION')
   })
 
   it('is accepted whole or not at all', () => {
     for (const sql of ["SELECT 'a", 'SELECT "a', 'SELECT [a', 'SELECT /* a', 'SELECT 1\0; DROP TABLE t'])
       expect(
-        codeOf(() => tokensOf(sql, sqliteDialect.lexicalRules)),
+        codeOf(() => tokenize(sql, sqliteDialect.lexicalRules)),
         sql,
       ).toBe('E_VALIDATION')
-    expect(codeOf(() => tokensOf('SELECT $a$ x $b$', postgresDialect.lexicalRules))).toBe('E_VALIDATION')
-    expect(codeOf(() => singleStatement(tokensOf(' -- nothing\n ;', sqliteDialect.lexicalRules)))).toBe('E_VALIDATION')
+    expect(codeOf(() => tokenize('SELECT $a$ x $b$', postgresDialect.lexicalRules))).toBe('E_VALIDATION')
+    expect(codeOf(() => singleStatement(tokenize(' -- nothing\n ;', sqliteDialect.lexicalRules)))).toBe('E_VALIDATION')
   })
 
   it('takes linear time', () => {
     const long = `SELECT ${"'x', ".repeat(100_000)} 1`
-    expect(tokensOf(long, postgresDialect.lexicalRules)).toHaveLength(200_002)
+    expect(tokenize(long, postgresDialect.lexicalRules)).toHaveLength(200_002)
     const open = '/*'.repeat(200_000)
     for (const sql of [open, `${open}*/`, "E'".repeat(99_999), '$a$'.repeat(99_999)])
-      expect(codeOf(() => tokensOf(sql, postgresDialect.lexicalRules))).toBe('E_VALIDATION')
+      expect(codeOf(() => tokenize(sql, postgresDialect.lexicalRules))).toBe('E_VALIDATION')
   })
 
   it('counts as several only if it is several, whatever its semicolons', () => {
     const one = (sql: string, dialect = sqliteDialect) =>
-      codeOf(() => singleStatement(tokensOf(sql, dialect.lexicalRules)))
+      codeOf(() => singleStatement(tokenize(sql, dialect.lexicalRules)))
     expect(one('SELECT 1;')).toBe('none')
     expect(one('SELECT 1; SELECT 2')).toBe('E_SQL_MULTI_STATEMENT')
     expect(one('CREATE TRIGGER t AFTER INSERT ON a BEGIN DELETE FROM b; SELECT CASE WHEN 1 THEN 2 END; END;')).toBe(
@@ -89,13 +89,13 @@ describe('a parsed statement', () => {
 
   it('includes every function it calls, wherever and however written', () => {
     const sql = 'SELECT a.b(1), "C" /* x */ (2) FROM d(3) WHERE e IN (4) ORDER BY pg_catalog . f ( 5 )'
-    expect(calledIn(tokensOf(sql, postgresDialect.lexicalRules))).toEqual(['b', 'c', 'd', 'in', 'f'])
+    expect(listFunctionCalls(tokenize(sql, postgresDialect.lexicalRules))).toEqual(['b', 'c', 'd', 'in', 'f'])
   })
 })
 
 describe('values replace placeholders', () => {
   const bound = (sql: string, params: Parameters<typeof bind>[2], dialect: Dialect = postgresDialect) =>
-    bind(sql, tokensOf(sql, dialect.lexicalRules), params, dialect.placeholder)
+    bind(sql, tokenize(sql, dialect.lexicalRules), params, dialect.placeholder)
   it('and nothing in strings, casts, slices or operators', () => {
     expect(bound("SELECT ':a', x::text, y[1:2], :a, :a FROM t -- :a", { a: 1 })).toEqual({
       sql: "SELECT ':a', x::text, y[1:2], $1, $2 FROM t -- :a",
@@ -115,7 +115,7 @@ describe('values replace placeholders', () => {
 
 describe('the policy safe_write', () => {
   const safe = (sql: string, dialect: Dialect = postgresDialect) =>
-    codeOf(() => checkStatement(sql, dialect, policyOf('safe_write'), 'write', 'x.policy'))
+    codeOf(() => checkStatement(sql, dialect, parsePolicy('safe_write'), 'write', 'x.policy'))
   it.each([
     'UPDATE t SET a = 1 WHERE id = 2',
     'DELETE FROM t WHERE id IN (SELECT id FROM u)',
@@ -149,13 +149,13 @@ describe('the policy safe_write', () => {
 
 describe('two policies together', () => {
   it('allow only what both allow', () => {
-    const ceiling = policyOf({
+    const ceiling = parsePolicy({
       preset: 'safe_write',
       allowed_tables: ['a', 'b'],
       blocked_keywords: ['UNION'],
       max_rows: 10,
     })
-    const wanted = policyOf({
+    const wanted = parsePolicy({
       preset: 'readonly',
       allowed_tables: ['public.B', 'c'],
       blocked_tables: ['d'],
@@ -168,7 +168,7 @@ describe('two policies together', () => {
       blockedKeywords: ['union'],
       maxRows: 10,
     })
-    expect(codeOf(() => narrowPolicy(ceiling, policyOf('unrestricted'), 'x'))).toBe('E_DENIED_BY_POLICY')
+    expect(codeOf(() => narrowPolicy(ceiling, parsePolicy('unrestricted'), 'x'))).toBe('E_DENIED_BY_POLICY')
   })
 })
 

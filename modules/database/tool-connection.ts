@@ -2,17 +2,16 @@ import { type CallContext, ToolError, z } from 'pegboard'
 import { denied, notFound } from '../_errors.ts'
 import { bind, type Param, type Params } from './binding.ts'
 import type { Settings } from './config.ts'
-import { link, type OpenConnection } from './connections.ts'
+import { type OpenConnection, openConnection } from './connections.ts'
 import type { Answer, Batch, Statement, StatementOutcome } from './driver.ts'
-import { calledIn, dottedIn, namesIn, type Token } from './sql.ts'
+import { listFunctionCalls, listNames, listNamesAfterDot, type Token } from './sql.ts'
 import { checkStatement, hasTableRules } from './sql-policy.ts'
 import { fullName, type RunQuery, type Table, type TableShape } from './table-catalog.ts'
 
 export type Ctx = CallContext<Settings>
 
 /** A call that works on one connection. */
-export interface ToolConnection {
-  readonly link: OpenConnection
+export interface ToolConnection extends OpenConnection {
   readonly ctx: Ctx
 }
 
@@ -31,9 +30,9 @@ export const params = z
 export const table = z.string().min(1).max(255).describe('Table name, with the schema if it is not the default one.')
 export const rowValue = value
 
-export const connectionFor = async (ctx: Ctx, id: string): Promise<ToolConnection> => ({
+export const getConnection = async (ctx: Ctx, id: string): Promise<ToolConnection> => ({
+  ...(await openConnection(ctx, id)),
   ctx,
-  link: await link(ctx, id),
 })
 
 /** A statement ready to run: bound, limited, with its access. */
@@ -51,33 +50,38 @@ export interface StatementInput {
 
 /** Checks a statement before it runs. @throws ToolError as `checkStatement` and `bind` */
 export async function prepareStatement(
-  { link, ctx }: ToolConnection,
+  connection: ToolConnection,
   { sql, params, limit }: StatementInput,
   requestedAccess: Batch['access'],
 ): Promise<PreparedStatement> {
-  const { dialect } = link.driver
-  const { tokens, access } = checkStatement(sql, dialect, link.policy, requestedAccess, `${link.setting}.policy`)
+  const { driver, policy, setting } = connection
+  const { dialect } = driver
+  const { tokens, access } = checkStatement(sql, dialect, policy, requestedAccess, `${setting}.policy`)
   const bound = bind(sql, tokens, params, dialect.placeholder)
-  const names = [...namesIn(tokens), ...(dialect.name === 'sqlite' ? textsIn(tokens) : [])]
-  if (hasTableRules(link.policy)) {
-    checkDefinitions({ link, ctx }, tokens, names)
-    await checkTables({ link, ctx }, names)
+  const names = [...listNames(tokens), ...(dialect.name === 'sqlite' ? listStrings(tokens) : [])]
+  if (hasTableRules(policy)) {
+    checkDefinitions(connection, tokens, names)
+    await checkTables(connection, names)
   }
-  const gated = access === 'read' || link.policy.preset !== 'unrestricted'
+  const checksFunctions = access === 'read' || policy.preset !== 'unrestricted'
   const end = (tokens.at(-1) as Token).end + (bound.sql.length - sql.length)
-  const text = bound.sql.slice(0, end)
-  const limited = limit !== undefined && isUnbounded(tokens) ? `${text} LIMIT ${limit + 1}` : text
+  const boundSql = bound.sql.slice(0, end)
+  const limitedSql = limit !== undefined && isUnbounded(tokens) ? `${boundSql} LIMIT ${limit + 1}` : boundSql
   return {
-    sql: limited,
+    sql: limitedSql,
     params: bound.params,
     access,
     verb: tokens[0]?.word ?? '',
     // In SQLite, access outside the database is always refused; elsewhere only if the policy requires it.
-    ...(dialect.name === 'sqlite' ? { names } : gated ? { calls: calledIn(tokens), dotted: dottedIn(tokens) } : {}),
+    ...(dialect.name === 'sqlite'
+      ? { names }
+      : checksFunctions
+        ? { calls: listFunctionCalls(tokens), dotted: listNamesAfterDot(tokens) }
+        : {}),
   }
 }
 
-const textsIn = (tokens: readonly Token[]): readonly string[] =>
+const listStrings = (tokens: readonly Token[]): readonly string[] =>
   tokens.flatMap(({ kind, text }) => (kind === 'string' ? [text.toLowerCase()] : []))
 
 const BOUNDED = new Set(['LIMIT', 'FETCH', 'OFFSET', 'FOR', 'INTO', 'PROCEDURE', 'LOCK', 'TOP'])
@@ -99,18 +103,18 @@ function isUnbounded(tokens: readonly Token[]): boolean {
 /** Functions and pragmas that show definitions, statements of others or table names without naming a table. */
 const SHOWS_OTHERS = /^(?:pg_get_|pg_stat_get_|pragma_table_list$|table_list$)/
 
-function checkDefinitions({ link }: ToolConnection, tokens: readonly Token[], names: readonly string[]): void {
+function checkDefinitions(connection: ToolConnection, tokens: readonly Token[], names: readonly string[]): void {
   const words = tokens.map(({ word }) => word)
   const showsTables = words[0] === 'SHOW' && words.includes('TABLE') && words.includes('STATUS')
-  const bad = showsTables ? 'SHOW TABLE STATUS' : names.find((name) => SHOWS_OTHERS.test(name))
-  if (bad !== undefined) throw createDeniedNameError(link, bad)
+  const deniedName = showsTables ? 'SHOW TABLE STATUS' : names.find((name) => SHOWS_OTHERS.test(name))
+  if (deniedName !== undefined) throw createDeniedNameError(connection, deniedName)
 }
 
 /** Every table or view named in a statement must be allowed. */
-async function checkTables(at: ToolConnection, names: readonly string[]): Promise<void> {
-  const found = await at.link.driver.catalog.relations(askOf(at), names)
-  const bad = found.find((name) => !isAllowed(at, { name }))
-  if (bad !== undefined) throw createDeniedNameError(at.link, bad)
+async function checkTables(connection: ToolConnection, names: readonly string[]): Promise<void> {
+  const found = await connection.driver.catalog.relations(createRunQuery(connection), names)
+  const deniedName = found.find((name) => !isAllowed(connection, { name }))
+  if (deniedName !== undefined) throw createDeniedNameError(connection, deniedName)
 }
 
 const createDeniedNameError = ({ policy, setting }: OpenConnection, name: string): ToolError =>
@@ -119,26 +123,26 @@ const createDeniedNameError = ({ policy, setting }: OpenConnection, name: string
     `See ${policy.allowedTables ? 'allowed_tables' : 'blocked_tables'} in ${setting}.policy.`,
   )
 
-function isAllowed({ link: { policy } }: ToolConnection, { name }: Pick<Table, 'name'>): boolean {
-  const small = name.toLowerCase()
-  return !policy.blockedTables.includes(small) && (policy.allowedTables?.includes(small) ?? true)
+function isAllowed({ policy }: ToolConnection, { name }: Pick<Table, 'name'>): boolean {
+  const lowerName = name.toLowerCase()
+  return !policy.blockedTables.includes(lowerName) && (policy.allowedTables?.includes(lowerName) ?? true)
 }
 
 type Limits = Partial<Pick<Batch, 'atomic' | 'continueOnError' | 'maxRows' | 'onDone'>>
 
 /** Runs checked statements in one session. */
 export function run(
-  { link, ctx }: ToolConnection,
+  { driver, policy, ctx }: ToolConnection,
   statements: readonly PreparedStatement[],
   limits: Limits = {},
 ): Promise<readonly StatementOutcome[]> {
   const { config, signal } = ctx
-  const most = Math.min(config.max_rows, link.policy.maxRows ?? config.max_rows)
-  return link.driver.run({
+  const maxRows = Math.min(config.max_rows, policy.maxRows ?? config.max_rows)
+  return driver.run({
     statements,
     access: statements.some(({ access }) => access === 'write') ? 'write' : 'read',
     ...limits,
-    maxRows: Math.min(limits.maxRows ?? most, most),
+    maxRows: Math.min(limits.maxRows ?? maxRows, maxRows),
     maxBytes: config.max_bytes,
     timeoutMs: config.timeout_seconds * 1_000,
     signal,
@@ -155,11 +159,11 @@ export function onlyAnswer(outcomes: readonly StatementOutcome[]): Answer {
 }
 
 /** The rows of our own statements. */
-export const askOf =
-  ({ link, ctx }: ToolConnection): RunQuery =>
+export const createRunQuery =
+  ({ driver, ctx }: ToolConnection): RunQuery =>
   async (sql, params = []) =>
     onlyAnswer(
-      await link.driver.run({
+      await driver.run({
         statements: [{ sql, params }],
         access: 'read',
         maxRows: 100_000,
@@ -171,12 +175,12 @@ export const askOf =
     ).rows
 
 /** The tables and views that may be used. */
-export const tablesOf = async (at: ToolConnection): Promise<readonly Table[]> =>
-  (await at.link.driver.catalog.tables(askOf(at))).filter((one) => isAllowed(at, one))
+export const listTables = async (connection: ToolConnection): Promise<readonly Table[]> =>
+  (await connection.driver.catalog.tables(createRunQuery(connection))).filter((one) => isAllowed(connection, one))
 
 /** Finds a table by the name a model wrote, ignoring case if that is unambiguous. @throws ToolError E_NOT_FOUND */
-export async function tableOf(at: ToolConnection, name: string): Promise<Table> {
-  const tables = await tablesOf(at)
+export async function findTable(connection: ToolConnection, name: string): Promise<Table> {
+  const tables = await listTables(connection)
   const lowerName = name.toLowerCase()
   const found =
     tables.find((one) => fullName(one) === name || `public.${one.name}` === name) ??
@@ -191,15 +195,15 @@ export async function tableOf(at: ToolConnection, name: string): Promise<Table> 
   )
 }
 
-export async function shapeOf(at: ToolConnection, found: Table): Promise<TableShape> {
-  const [shape] = await at.link.driver.catalog.shapes(askOf(at), [found])
-  if (!shape) throw new ToolError(`The table "${fullName(found)}" no longer exists.`, { code: 'E_NOT_FOUND' })
+export async function readShape(connection: ToolConnection, table: Table): Promise<TableShape> {
+  const [shape] = await connection.driver.catalog.shapes(createRunQuery(connection), [table])
+  if (!shape) throw new ToolError(`The table "${fullName(table)}" no longer exists.`, { code: 'E_NOT_FOUND' })
   return shape
 }
 
 /** The table's name for a statement. */
-export const quotedTable = ({ link }: ToolConnection, { name, schema }: Pick<Table, 'name' | 'schema'>): string => {
-  const { quote } = link.driver.dialect
+export const quotedTable = ({ driver }: ToolConnection, { name, schema }: Pick<Table, 'name' | 'schema'>): string => {
+  const { quote } = driver.dialect
   return schema === undefined ? quote(name) : `${quote(schema)}.${quote(name)}`
 }
 
@@ -213,7 +217,7 @@ export function toRowObjects({ columns, rows, truncated }: Answer): {
   const names = uniqueNames(columns)
   return {
     columns: names,
-    rows: rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at] ?? null]))),
+    rows: rows.map((row) => Object.fromEntries(names.map((name, index) => [name, row[index] ?? null]))),
     row_count: rows.length,
     truncated,
   }
@@ -223,7 +227,7 @@ function uniqueNames(columns: readonly string[]): readonly string[] {
   const used = new Set<string>()
   return columns.map((column) => {
     let name = column
-    for (let at = 2; used.has(name); at++) name = `${column}_${at}`
+    for (let suffix = 2; used.has(name); suffix++) name = `${column}_${suffix}`
     used.add(name)
     return name
   })
@@ -231,14 +235,14 @@ function uniqueNames(columns: readonly string[]): readonly string[] {
 
 /** Adds a note that there are more rows. */
 export function warnIfTruncated(
-  { ctx, link }: ToolConnection,
+  { ctx, policy }: ToolConnection,
   { truncated, rows }: Pick<Answer, 'truncated' | 'rows'>,
   limit: number,
 ): void {
   if (!truncated) return
-  const most = Math.min(limit, link.policy.maxRows ?? limit, ctx.config.max_rows)
+  const maxRows = Math.min(limit, policy.maxRows ?? limit, ctx.config.max_rows)
   ctx.warn(
-    rows.length >= most
+    rows.length >= maxRows
       ? `More than ${rows.length} rows match; select fewer columns, add WHERE, or raise limit.`
       : `The result was cut at ${ctx.config.max_bytes} bytes; select fewer columns or rows (modules.database.config.max_bytes).`,
   )
