@@ -3,6 +3,9 @@ import { hash } from 'node:crypto'
 /** Cursor allows 60 characters for server and tool together, VS Code 64 with its prefix; 46 fits both. */
 export const WIRE_NAME_MAX = 46
 
+/** Prefix of the id of a bundled module whose own name belongs to a configured server. */
+export const OWN_PREFIX = 'pegboard_'
+
 const MODULE_ID = /^[a-z][a-z0-9_-]*$/
 const LEGAL_WIRE = /^[A-Za-z0-9_-]+$/
 const TOOL_NAME = /^[A-Za-z0-9_.-]{1,64}$/

@@ -3,9 +3,6 @@ import type { Tool } from '../core/tool.ts'
 import { wireName } from '../core/tool-names.ts'
 import type { ModuleInstance } from './module-instance.ts'
 
-/** Prefix for a bundled module whose own name belongs to a configured server. */
-export const OWN_PREFIX = 'pegboard_'
-
 type CatalogEntry = ModuleInstance['info'] & { readonly tools: readonly Tool[] }
 
 /** Renames a module for the catalog: `pegboard_filesystem.read` instead of `filesystem.read`. */

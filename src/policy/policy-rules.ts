@@ -2,7 +2,7 @@ import type { Caller } from '../core/caller.ts'
 import { createFoldedMatcher, matchesGlob, type Spellings, spellingsOf } from '../core/name-folding.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
-import { actionOf } from '../core/tool-names.ts'
+import { actionOf, OWN_PREFIX } from '../core/tool-names.ts'
 import type { RuleSetting } from './policy-options.ts'
 
 /** The properties of a caller that rules check. */
@@ -174,7 +174,7 @@ export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api|peg
  * True for a bundled module whose id begins with `pegboard_`, because a configured server has the same name. A rule that
  * permits this name means the server.
  */
-const isRenamedModule = (owner: string): boolean => owner.startsWith('pegboard_')
+const isRenamedModule = (owner: string): boolean => owner.startsWith(OWN_PREFIX)
 
 /**
  * Compiles patterns such as `filesystem.*`, `*.delete_*` and `read`: `*` matches any run of characters. Linear time

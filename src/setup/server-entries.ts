@@ -1,4 +1,5 @@
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
+import { OWN_PREFIX } from '../core/tool-names.ts'
 import { compilePatterns } from '../policy/policy-rules.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import type { Change } from './edit-json.ts'
@@ -55,32 +56,51 @@ export function ownerEntries(root: Json, modules: readonly string[]): readonly O
   )
   const servers = [...common, ...profiles]
   const ids = moduleIds(Object.fromEntries(servers.map(({ name }) => [name, true])))
+  const serverEntries = servers.map(({ name, path }) => ({
+    kind: 'server' as const,
+    name,
+    path,
+    owner: ids.get(name) ?? name,
+  }))
+  const takenNames = new Set(serverEntries.flatMap((server) => namesTakenBy(root, server)))
+  const ownerOf = (module: string): string => (takenNames.has(module) ? `${OWN_PREFIX}${module}` : module)
+  const moduleNames = new Set([...modules, ...Object.keys(asRecord(root['modules']))])
   return [
-    ...servers.map(({ name, path }) => ({ kind: 'server' as const, name, path, owner: ids.get(name) ?? name })),
+    ...serverEntries,
     ...sectionOf(root, ['openapi']).map(({ name, path }) => ({
       kind: 'api' as const,
       name,
       path,
       owner: `api_${name.toLowerCase()}`,
     })),
-    ...[...new Set([...modules, ...Object.keys(asRecord(root['modules']))])].map((name) => ({
-      kind: 'module' as const,
-      name,
-      path: ['modules', name],
-      owner: name,
-    })),
+    ...[...moduleNames]
+      // `modules.pegboard_web` has rules for the module `web` alone.
+      .filter((name) => !(name.startsWith(OWN_PREFIX) && moduleNames.has(name.slice(OWN_PREFIX.length))))
+      .map((name) => ({ kind: 'module' as const, name, path: ['modules', name], owner: ownerOf(name) })),
   ]
 }
+
+/** Names of bundled modules whose tools get the prefix `pegboard_`, because of this server. */
+function namesTakenBy(root: Json, { name, path, owner }: OwnerEntry): readonly string[] {
+  const entry = asRecord(valueAt(root, path))
+  if (isSwitchedOff(entry)) return []
+  return [owner.replace(/^mcp_/, ''), String(entry['prefix'] ?? name).toLowerCase()]
+}
+
+const isSwitchedOff = (entry: Json): boolean => entry['enabled'] === false || entry['disabled'] === true
 
 function sectionOf(root: Json, path: readonly string[]): { readonly name: string; readonly path: readonly string[] }[] {
   return Object.keys(asRecord(valueAt(root, path))).map((name) => ({ name, path: [...path, name] }))
 }
 
-/** A server and a module may have the same name; then it means the server, as in rules. */
+/** A server and a module may have the same name; then it means the server, as in rules. `pegboard_web` is always the module. */
 const findOwner = (owners: readonly OwnerEntry[], name: string): OwnerEntry | undefined =>
   owners.find((one) => one.name === name) ??
   owners.find((one) => one.owner === name) ??
-  owners.find((one) => [one.name, one.owner].some((spelled) => spelled.toLowerCase() === name.toLowerCase()))
+  owners.find((one) => [one.name, one.owner].some((spelled) => spelled.toLowerCase() === name.toLowerCase())) ??
+  owners.find(
+    (one) => one.kind === 'module' && [`${OWN_PREFIX}${one.name}`, `pegboard.${one.name}`].includes(name.toLowerCase()),
+  )
 
 /** The edits that enable or disable it; none if it is so already. */
 export function switchEdits(root: Json, entry: NamedEntry, enabled: boolean): readonly Change[] {
@@ -89,8 +109,7 @@ export function switchEdits(root: Json, entry: NamedEntry, enabled: boolean): re
 
 function switchOwner(root: Json, { path }: OwnerEntry, enabled: boolean): readonly Change[] {
   const entry = asRecord(valueAt(root, path))
-  const isOff = entry['enabled'] === false || entry['disabled'] === true
-  if (isOff !== enabled) return []
+  if (isSwitchedOff(entry) !== enabled) return []
   if (!enabled) return [{ path: [...path, 'enabled'], value: false }]
   return ['enabled', 'disabled'].flatMap((key) => (key in entry ? [{ path: [...path, key], value: undefined }] : []))
 }
@@ -168,7 +187,9 @@ interface DenyList {
 /** The list of the owner that denies single tools. */
 function denyList(root: Json, { entry, action }: NamedEntry & { readonly kind: 'tool' }): DenyList | undefined {
   if (!entry) return undefined
-  const path = entry.kind === 'module' ? [...entry.path, 'constraints', 'blocked_actions'] : [...entry.path, 'deny']
+  const path =
+    // Not `entry.path`: constraints of `modules.web` apply to a server called `web`, too.
+    entry.kind === 'module' ? ['modules', entry.owner, 'constraints', 'blocked_actions'] : [...entry.path, 'deny']
   const names = valueAt(root, path)
   return {
     path,

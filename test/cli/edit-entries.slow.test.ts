@@ -93,6 +93,41 @@ it('an unknown name changes nothing, and says what was probably meant', async ()
   expect(text()).toBe(before)
 })
 
+it('a module that has the name of a server is disabled and enabled by the name that list shows', async () => {
+  const at = folder({
+    'tools.json': { tools: [{ name: 'rm', description: 'Deletes a file.' }] },
+    'mcp.config.json': {
+      mcpServers: { filesystem: { command: process.execPath, args: [LISTED, 'tools.json'] } },
+      modules: { filesystem: { config: { roots: ['.'] } } },
+    },
+  })
+  onTestFinished(() => at.remove())
+  const run = async (...argv: string[]) => {
+    const { code, out, err } = await pegboard(at.dir, ...argv, '--config', 'mcp.config.json')
+    return code === 0 ? out : err
+  }
+  const listed = async (): Promise<string[]> =>
+    (JSON.parse(await run('list', '--json')) as { name: string }[])
+      .map(({ name }) => name)
+      .filter((name) => name.endsWith('.rm') || name.endsWith('filesystem.read'))
+  expect(await listed()).toEqual(['mcp_filesystem.rm', 'pegboard_filesystem.read', 'pegboard_filesystem.rm'])
+
+  expect(await run('disable', 'pegboard_filesystem.rm')).toBe('Disabled tool pegboard_filesystem.rm.\n')
+  expect(await listed()).toEqual(['mcp_filesystem.rm', 'pegboard_filesystem.read'])
+  expect(await run('enable', 'pegboard.filesystem.rm')).toBe('Enabled tool pegboard_filesystem.rm.\n')
+  expect(await listed()).toEqual(['mcp_filesystem.rm', 'pegboard_filesystem.read', 'pegboard_filesystem.rm'])
+
+  expect(await run('remove', 'pegboard_filesystem.rm')).toBe('Removed tool pegboard_filesystem.rm.\n')
+  expect(await listed()).toEqual(['mcp_filesystem.rm', 'pegboard_filesystem.read'])
+  expect(await run('enable', 'pegboard_filesystem.rm')).toBe('Enabled tool pegboard_filesystem.rm.\n')
+  expect(await listed()).toEqual(['mcp_filesystem.rm', 'pegboard_filesystem.read', 'pegboard_filesystem.rm'])
+
+  expect(await run('disable', 'pegboard_filesystem')).toBe('Disabled module filesystem.\n')
+  expect(await listed()).toEqual(['mcp_filesystem.rm'])
+  expect(await run('enable', 'pegboard_filesystem')).toBe('Enabled module filesystem.\n')
+  expect(await listed()).toEqual(['mcp_filesystem.rm', 'pegboard_filesystem.read', 'pegboard_filesystem.rm'])
+})
+
 it('prints what it changed as JSON', async () => {
   const { run } = desk('read_box', 'delete_box')
   await run('list', 'servers')

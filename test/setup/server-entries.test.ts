@@ -55,6 +55,18 @@ describe('a name', () => {
     expect(found('*.delete_*')).toEqual({ kind: 'tool', name: '*.delete_*', action: 'delete_*' })
   })
 
+  it('means a module by the name that its tools have, also if a server has the same name', () => {
+    for (const name of ['pegboard_web', 'pegboard.web', 'PEGBOARD_web'])
+      expect(found(name), name).toMatchObject({ kind: 'module', owner: 'web', path: ['modules', 'web'] })
+    const root = rootOf('{ "mcpServers": { "web": {}, "files": { "prefix": "filesystem" } } }')
+    expect(findEntry(root, ['web'], 'web')).toMatchObject({ kind: 'server', owner: 'mcp_web' })
+    for (const name of ['pegboard_web.fetch', 'pegboard.web.fetch', 'pegboard_web__fetch'])
+      expect(findEntry(root, ['web'], name), name).toMatchObject({ kind: 'tool', name: 'pegboard_web.fetch' })
+    expect(findEntry(root, ['filesystem'], 'filesystem')).toMatchObject({ owner: 'pegboard_filesystem' })
+    const off = rootOf('{ "mcpServers": { "web": { "disabled": true } } }')
+    expect(findEntry(off, ['web'], 'pegboard_web.fetch')).toMatchObject({ kind: 'tool', name: 'web.fetch' })
+  })
+
   it('means nothing if there is no such server', () => {
     for (const name of ['nothing', 'nothing.read', 'read', '', '__proto__', 'constructor.name'])
       expect(found(name), name).toBeUndefined()
@@ -138,6 +150,14 @@ describe('remove', () => {
     await enable('box.erase', 'box.list_*')
     expect(root()['mcpServers']).toMatchObject({ box: { command: 'box' } })
     expect(JSON.stringify(root()['mcpServers'])).not.toContain('deny')
+  })
+
+  it('denies a tool of a module, and not the tool of a server with the same name', async () => {
+    const { remove, enable, root } = desk('{ "mcpServers": { "web": {} } }')
+    await remove('pegboard_web.fetch')
+    expect(root()['modules']).toEqual({ pegboard_web: { constraints: { blocked_actions: ['fetch'] } } })
+    await enable('pegboard.web.fetch')
+    expect(JSON.stringify(root())).not.toContain('fetch')
   })
 
   it('does not remove a bundled module', async () => {
