@@ -101,8 +101,9 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
       const callerView = view(caller)
       const { owners } = catalog.snapshot()
       return Object.entries(options.config.modules).flatMap(([id, { enabled }]) => {
-        const owner = owners.get(id)
-        if (!enabled || owner?.origin !== 'module' || owner.tools.length === 0 || callerView.count(id) > 0) return []
+        const owner = owners.get(id) ?? owners.get(`${OWN_PREFIX}${id}`)
+        if (!enabled || owner?.origin !== 'module' || owner.tools.length === 0 || callerView.count(owner.id) > 0)
+          return []
         const reason = owner.tools.map((tool) => callerView.hidden.get(tool.id)?.reason).find(Boolean)
         return [`modules.${id} is configured but has no tools${reason === undefined ? '' : `: ${reason}`}.`]
       })

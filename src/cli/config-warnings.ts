@@ -5,7 +5,7 @@ import { mayConcern } from '../app/unmatched-rules.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { formatCount } from '../core/format-count.ts'
-import { actionOf, didYouMean } from '../core/tool-names.ts'
+import { actionOf, didYouMean, OWN_PREFIX } from '../core/tool-names.ts'
 import { compilePatterns, shortOf } from '../policy/policy-rules.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
@@ -31,7 +31,7 @@ function findUnknownNames(app: App, config: Config, caller: Caller): string[] {
   // Modules that failed to load are reported elsewhere.
   const failed = new Set(app.failed().flatMap(({ file }) => file.split(/[/\\.]/)))
   const modules = Object.entries(config.modules)
-    .filter(([id, { enabled }]) => enabled && !owners.has(id) && !failed.has(id))
+    .filter(([id, { enabled }]) => enabled && !owners.has(id) && !owners.has(`${OWN_PREFIX}${id}`) && !failed.has(id))
     // What is said of the tools of a server or API.
     .filter(([id, { constraints, tripwire }]) => {
       const servers = [config.servers[id] && moduleIds(config.servers).get(id), `mcp_${id}`, `api_${id}`]

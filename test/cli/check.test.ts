@@ -24,6 +24,10 @@ beforeAll(() => {
       policy: { deny: ['fetched.remove', 'nothing.remove'] },
     },
     'part.json': { profiles: { part: { use: ['notes'] } } },
+    'same-name.json': {
+      mcpServers: { filesystem: { command: '/nowhere/server' } },
+      modules: { filesystem: { config: { roots: ['there'] } } },
+    },
     'misspelt.json': { modules: { database: { config: { conections: {} } } } },
     'model.json': { search: { embedder: 'openai:http://127.0.0.1:1/v1' } },
     'clients.json': {
@@ -107,6 +111,11 @@ describe('check', () => {
     expect(report.errors).toEqual([
       'search.embedder "openai:…" needs search.embedderOptions.model. Correct the named key.',
     ])
+  })
+
+  it('does not warn about settings of a module that has the name of a server', async () => {
+    const { report } = await check('same-name.json')
+    expect(report.warnings.filter((one: string) => one.startsWith('modules.'))).toEqual([])
   })
 
   it('warns about settings that match nothing, without failing', async () => {
