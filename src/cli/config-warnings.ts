@@ -1,12 +1,13 @@
 import { existsSync } from 'node:fs'
 import { basename } from 'node:path'
 import type { App } from '../app/app.ts'
+import { moduleNames } from '../app/module-names.ts'
 import { mayConcern } from '../app/unmatched-rules.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { formatCount } from '../core/format-count.ts'
 import { actionOf, didYouMean, OWN_PREFIX } from '../core/tool-names.ts'
-import { compilePatterns, shortOf } from '../policy/policy-rules.ts'
+import { compilePatterns, lower, shortOf } from '../policy/policy-rules.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
@@ -18,6 +19,7 @@ export function configWarnings(app: App, config: Config, caller: Caller): string
     ...app.upstreams.status().flatMap(({ id, notes = [] }) => notes.map((note) => `${id}: ${note}`)),
     ...app.nameProblems(),
     ...findUnknownNames(app, config, caller),
+    ...findUnknownProfileNames(app, config),
     ...app.idleModules(caller),
   ]
 }
@@ -103,4 +105,28 @@ function findUnknownNames(app: App, config: Config, caller: Caller): string[] {
     ...refused,
     ...folder,
   ]
+}
+
+/** Names of servers and modules in profiles, probably misspelled. A server that is off or cannot start is known. */
+function findUnknownProfileNames(app: App, config: Config): string[] {
+  const common = [
+    ...app.catalog.snapshot().owners.keys(),
+    ...app.failed().map(({ file }) => basename(file).replace(/\..*$/, '')),
+    ...Object.keys(config.servers),
+    ...moduleIds(config.servers).values(),
+    ...config.skipped.map(({ id }) => id),
+    ...Object.keys(config.openapi).flatMap((id) => [id, `api_${id}`]),
+    ...moduleNames(config),
+  ]
+  return Object.entries(config.profiles).flatMap(([profile, { use = [], modules, servers }]) => {
+    const known = [...new Set([...common, ...common.map(shortOf), ...Object.keys(servers)].map(lower))]
+    const findUnknown = (setting: string, patterns: readonly string[]): string[] =>
+      patterns
+        .filter((pattern) => pattern !== '*' && !known.some(compilePatterns([lower(pattern)])))
+        .map(
+          (pattern) =>
+            `profiles.${profile}.${setting} names "${pattern}", which is no server, API or module${didYouMean(pattern, known, '.')}`,
+        )
+    return [...findUnknown('use', use), ...findUnknown('modules', Object.keys(modules))]
+  })
 }

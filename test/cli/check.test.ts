@@ -28,6 +28,21 @@ beforeAll(() => {
       mcpServers: { filesystem: { command: '/nowhere/server' } },
       modules: { filesystem: { config: { roots: ['there'] } } },
     },
+    'profiles.json': {
+      mcpServers: {
+        Memory: { command: 'no-such-program', disabled: true },
+        'Mail (work)': { command: 'no-such-program', disabled: true },
+        waiting: { command: 'no-such-program', args: ['${UNSET_VARIABLE}'] },
+      },
+      openapi: { pets: { document: 'pets.json', enabled: false } },
+      modules: { shell: { enabled: false } },
+      profiles: {
+        a: { use: ['memry', 'git*', 'memory', 'Mail (work)', 'waiting', 'pets', 'shell', 'files*', 'notes'] },
+        b: { use: ['mcp_memory', 'mcp_mail_work', 'api_pets'], modules: { filesytem: {}, shell: { enabled: false } } },
+        c: { use: [], mcpServers: { calendar: { command: 'no-such-program', disabled: true } } },
+        d: { use: ['calendar', '*'], mcpServers: { calendar: { command: 'no-such-program', disabled: true } } },
+      },
+    },
     'misspelt.json': { modules: { database: { config: { conections: {} } } } },
     'model.json': { search: { embedder: 'openai:http://127.0.0.1:1/v1' } },
     'clients.json': {
@@ -116,6 +131,15 @@ describe('check', () => {
   it('does not warn about settings of a module that has the name of a server', async () => {
     const { report } = await check('same-name.json')
     expect(report.warnings.filter((one: string) => one.startsWith('modules.'))).toEqual([])
+  })
+
+  it('warns about modules and servers of a profile that do not exist', async () => {
+    const { report } = await check('profiles.json')
+    expect(report.warnings.filter((one: string) => one.startsWith('profiles.'))).toEqual([
+      'profiles.a.use names "memry", which is no server, API or module; did you mean "memory"?',
+      'profiles.a.use names "git*", which is no server, API or module.',
+      'profiles.b.modules names "filesytem", which is no server, API or module; did you mean "filesystem"?',
+    ])
   })
 
   it('warns about settings that match nothing, without failing', async () => {
