@@ -1,7 +1,8 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type CallContext, type Kv, type Paths, ToolError } from 'pegboard'
-import { notFound, tooLarge, unavailable } from '../_errors.ts'
+import { notFound, tooLarge } from '../_errors.ts'
 import { pathInCache, prepareCache } from '../_folders.ts'
+import { requireKv } from '../_kv.ts'
 import { mediaType } from '../_media-type.ts'
 import { cachePaths, SETTING, type Settings } from './config.ts'
 
@@ -30,10 +31,7 @@ export interface Reference extends Media {
 
 type Context = CallContext<Settings>
 
-function kvOf({ services }: Context): Kv {
-  if (services.kv) return services.kv
-  throw unavailable('Images cannot be stored here.', 'Set services.kv to true.')
-}
+const imageStore = (ctx: Context): Kv => requireKv(ctx, 'Images')
 
 /** Images belong to a principal; others cannot name them. */
 const ownerOf = ({ caller }: Context): string => hash('sha256', caller.principal).slice(0, 16)
@@ -51,7 +49,7 @@ const folderOf = (kv: Kv, owner: string): Promise<string> =>
 
 /** Checks that an image can be stored, before a paid request is made. @throws ToolError why it cannot */
 export async function checkCanSave(ctx: Context): Promise<void> {
-  const folder = await folderOf(kvOf(ctx), ownerOf(ctx))
+  const folder = await folderOf(imageStore(ctx), ownerOf(ctx))
   await prepareCache(ctx.config, SETTING, `media/${folder}/media_0.png`)
 }
 
@@ -73,7 +71,7 @@ export async function saveImage(
   const extension = EXTENSIONS.get(mimetype)
   if (!extension)
     throw new ToolError('The file is not an image (PNG, JPEG, WebP or GIF).', { hint: 'Use another file.' })
-  const [kv, owner] = [kvOf(ctx), ownerOf(ctx)]
+  const [kv, owner] = [imageStore(ctx), ownerOf(ctx)]
   const media_id = `media_${await kv.incr(`${owner}:count`)}`
   const folder = `media/${await folderOf(kv, owner)}`
   const path = `${folder}/${media_id}.${extension}`
@@ -108,7 +106,7 @@ async function removeOldImages(paths: Paths, folder: string): Promise<void> {
 
 /** Newest first. */
 export async function listImages(ctx: Context, limit: number): Promise<readonly Media[]> {
-  const [kv, owner] = [kvOf(ctx), ownerOf(ctx)]
+  const [kv, owner] = [imageStore(ctx), ownerOf(ctx)]
   const keys = await kv.keys(`${owner}:of:`)
   const number = (key: string): number => Number(/\d+$/.exec(key)?.[0] ?? 0)
   const newest = [...keys].sort((a, b) => number(b) - number(a)).slice(0, limit)
@@ -124,7 +122,7 @@ export async function loadReferences(ctx: Context, mediaIds: string | undefined)
       code: 'E_VALIDATION',
     })
   if (ids.length === 0) return []
-  const [kv, owner] = [kvOf(ctx), ownerOf(ctx)]
+  const [kv, owner] = [imageStore(ctx), ownerOf(ctx)]
   return await Promise.all(
     ids.map(async (id) => {
       const media = (await kv.get(`${owner}:of:${id}`)) as Media | null

@@ -1,4 +1,5 @@
-import { type CallContext, type Kv, type Memory, ToolError, type ToolView, z } from 'pegboard'
+import { type CallContext, type Memory, ToolError, type ToolView, z } from 'pegboard'
+import { hasKv } from '../_kv.ts'
 
 const PARTS = ['facts', 'tasks', 'graph', 'threadweave'] as const
 export type Part = (typeof PARTS)[number]
@@ -22,19 +23,13 @@ export const has =
   ({ config, services }: ToolView<Settings>): true | string => {
     if (!config.parts.includes(part)) return `add "${part}" to ${SETTING}.parts`
     if (services.memory === null) return 'set services.memory to true'
-    return services.kv !== null || 'set services.kv to true'
+    return hasKv({ services })
   }
 
 /** @throws ToolError if the host provides no memory */
 export function memoryOf({ services }: Pick<Context, 'services'>): Memory {
   if (services.memory) return services.memory
   throw new ToolError('Nothing can be stored here.', { hint: 'The operator sets services.memory to true.' })
-}
-
-/** @throws ToolError if the host provides no key-value store */
-export function kvOf({ services }: Pick<Context, 'services'>): Kv {
-  if (services.kv) return services.kv
-  throw new ToolError('Nothing can be stored here.', { hint: 'The operator sets services.kv to true.' })
 }
 
 export const words = (text: string): readonly string[] => [

@@ -1,6 +1,7 @@
 import { type RememberedFact, type ToolDef, z } from 'pegboard'
 import { notFound } from '../_errors.ts'
-import { has, kvOf, memoryOf, type Settings, words } from './config.ts'
+import { requireKv } from '../_kv.ts'
+import { has, memoryOf, type Settings, words } from './config.ts'
 
 const available = has('facts')
 const shownFact = ({ id, content, since }: RememberedFact) => ({
@@ -61,7 +62,7 @@ export const recall: ToolDef<Settings, typeof Recall> = {
             .sort((a, b) => b.score - a.score)
             .map(({ fact }) => fact)
     const { goalOf, isOpen, toShownTask, tasksOf } = await import('./tasks.ts')
-    const kv = kvOf(ctx)
+    const kv = requireKv(ctx, 'Facts')
     const tasks = (await tasksOf(kv, ctx.caller.principal)).filter(isOpen)
     return {
       facts: matches.slice(0, limit).map(shownFact),

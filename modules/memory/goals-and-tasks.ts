@@ -1,6 +1,7 @@
 import { type ToolDef, z } from 'pegboard'
 import { notFound } from '../_errors.ts'
-import { has, kvOf, type Settings } from './config.ts'
+import { requireKv } from '../_kv.ts'
+import { has, type Settings } from './config.ts'
 import { STATUSES } from './tasks.ts'
 
 const available = has('tasks')
@@ -21,7 +22,7 @@ export const set_goal: ToolDef<Settings, typeof Goal> = {
   available,
   async run({ goal }, ctx) {
     const { goalOf, setGoal } = await import('./tasks.ts')
-    const kv = kvOf(ctx)
+    const kv = requireKv(ctx, 'Goals and tasks')
     const before = await goalOf(kv, ctx.caller.principal)
     await setGoal(kv, ctx.caller.principal, goal.trim())
     return { goal: goal.trim() || null, before }
@@ -46,7 +47,9 @@ export const task_create: ToolDef<Settings, typeof Create> = {
   available,
   async run({ subject, description }, ctx) {
     const { addTask, toShownTask } = await import('./tasks.ts')
-    return toShownTask(await addTask(kvOf(ctx), ctx.caller.principal, subject, description, Date.now()))
+    return toShownTask(
+      await addTask(requireKv(ctx, 'Goals and tasks'), ctx.caller.principal, subject, description, Date.now()),
+    )
   },
 }
 
@@ -70,7 +73,10 @@ export const task_update: ToolDef<Settings, typeof Update> = {
   available,
   async run({ task_id, status, description }, ctx) {
     const { toShownTask, updateTask } = await import('./tasks.ts')
-    const task = await updateTask(kvOf(ctx), ctx.caller.principal, task_id, { status, description })
+    const task = await updateTask(requireKv(ctx, 'Goals and tasks'), ctx.caller.principal, task_id, {
+      status,
+      description,
+    })
     if (task) return toShownTask(task)
     throw notFound(`Unknown task: "${task_id}".`, 'recall lists open tasks.')
   },

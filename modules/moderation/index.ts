@@ -1,7 +1,7 @@
 import { type CallContext, defineModule, type ErrorCode, type Kv, type ToolDef, ToolError, z } from 'pegboard'
 import { blockOf, blocksOf } from '../_blocks.ts'
 import { notFound } from '../_errors.ts'
-import { hasKv as available } from '../_kv.ts'
+import { hasKv as available, requireKv } from '../_kv.ts'
 import { lazySchema } from '../_lazy-schema.ts'
 
 const User = lazySchema(() =>
@@ -30,15 +30,7 @@ const blockError = (
   hint = 'Correct it, or say why it cannot be done.',
 ) => new ToolError(`user_block_failed_${status}: ${message}`, { code, hint })
 
-function kvOf({ services }: CallContext<Settings>): Kv {
-  if (services.kv) return services.kv
-  throw blockError(
-    'internal_error',
-    'Blocks cannot be stored here.',
-    'E_BACKEND_UNAVAILABLE',
-    'The operator sets services.kv to true.',
-  )
-}
+const blockStore = (ctx: CallContext<Settings>): Kv => requireKv(ctx, 'user_block_failed_internal_error: Blocks')
 
 const toIsoTime = (ms: number): string => new Date(ms).toISOString()
 /** Required by the schema that models see; a missing one gets this module's own error. */
@@ -122,7 +114,7 @@ const block_user: ToolDef<Settings, typeof BlockUser> = {
       )
     if (user.bot) throw blockError('bot_target', `${user.name} is a bot.`, 'E_DENIED_BY_POLICY')
     if (user.bridged) throw blockError('bridge_user', `${user.name} is a bridge.`, 'E_DENIED_BY_POLICY')
-    const kv = kvOf(ctx)
+    const kv = blockStore(ctx)
     const now = Date.now()
     const expires_at = now + duration_hours * HOUR_MS
     try {
@@ -162,7 +154,7 @@ const unblock_user: ToolDef<Settings, typeof UserInput> = {
   available,
   async run({ user }, ctx) {
     const { removeBlock } = await import('./blocks.ts')
-    const block = await removeBlock(kvOf(ctx), ctx.origin.guildId, user.trim(), Date.now())
+    const block = await removeBlock(blockStore(ctx), ctx.origin.guildId, user.trim(), Date.now())
     if (!block)
       throw notFound(
         `user_unblock_failed_not_found: "${user.slice(0, 80)}" is neither muted nor blocked.`,
@@ -185,7 +177,7 @@ const list_blocks: ToolDef<Settings> = {
   async run(_input, ctx) {
     const { hoursLeft } = await import('./blocks.ts')
     const now = Date.now()
-    const blocks = await blocksOf(kvOf(ctx), ctx.origin.guildId, now)
+    const blocks = await blocksOf(blockStore(ctx), ctx.origin.guildId, now)
     return {
       persona_id: ctx.profile.id,
       count: blocks.length,
@@ -214,7 +206,10 @@ const check_trigger: ToolDef<Settings, typeof UserInput> = {
   examples: [{ input: { user: 'Bob' } }],
   available,
   async run({ user }, ctx) {
-    const block = blockOf(await blocksOf(kvOf(ctx), ctx.origin.guildId, Date.now()), { id: user.trim(), name: user })
+    const block = blockOf(await blocksOf(blockStore(ctx), ctx.origin.guildId, Date.now()), {
+      id: user.trim(),
+      name: user,
+    })
     return block === undefined
       ? { user, eligible: true }
       : { user: block.user_name, eligible: false, reason: block.block_type, expires_at: toIsoTime(block.expires_at) }
@@ -246,7 +241,7 @@ const filter_history: ToolDef<Settings, typeof History> = {
   async run({ messages }, ctx) {
     const { filterHistory } = await import('./filter-history.ts')
     const now = Date.now()
-    return { messages: filterHistory(messages, await blocksOf(kvOf(ctx), ctx.origin.guildId, now), now) }
+    return { messages: filterHistory(messages, await blocksOf(blockStore(ctx), ctx.origin.guildId, now), now) }
   },
 }
 

@@ -1,9 +1,9 @@
-import { type CallContext, defineModule, type Kv, type ToolDef, ToolError, z } from 'pegboard'
+import { type CallContext, defineModule, type Kv, type ToolDef, z } from 'pegboard'
 import { stringList } from '../_access.ts'
 import { canActForOthers } from '../_admin.ts'
 import { callIfThere } from '../_call-if-there.ts'
 import { denied, invalid, notFound } from '../_errors.ts'
-import { hasKv as available } from '../_kv.ts'
+import { hasKv as available, requireKv } from '../_kv.ts'
 import { nameOfCaller, sameName } from '../_names.ts'
 
 const SETTING = 'modules.relay.config'
@@ -36,10 +36,7 @@ const requiredText = (description: string, message: string) =>
     .describe(description)
 const optionalName = z.string().max(100).optional().describe('Name; default yourself.')
 
-const kvOf = ({ services }: Pick<Context, 'services'>): Kv => {
-  if (services.kv) return services.kv
-  throw new ToolError('Messages cannot be stored here.', { hint: 'The operator sets services.kv to true.' })
-}
+const messageStore = (ctx: Context): Kv => requireKv(ctx, 'Messages')
 
 const canActFor = (ctx: Context, name: string): boolean =>
   sameName(name) === sameName(nameOfCaller(ctx)) || canActForOthers(ctx)
@@ -91,7 +88,7 @@ const relay_message: ToolDef<Settings, typeof RelayMessage> = {
     const sender = nameOfCaller(ctx)
     if (sameName(requestedName) === sameName(sender))
       throw invalid('A message to oneself is not relayed.', 'Ask for the recipient.')
-    const kv = kvOf(ctx)
+    const kv = messageStore(ctx)
     if (await isMuted(ctx, sender)) throw denied('You cannot leave messages now.', 'Do not try again for this person.')
     const recipients = await listRecipients(ctx, config.users)
     const match = findRecipient(recipients, requestedName)
@@ -141,7 +138,7 @@ const relay_pending: ToolDef<Settings, typeof Pending> = {
     const { waitingFor } = await import('./queue.ts')
     const callerName = nameOfCaller(ctx)
     const recipient = user?.trim() || callerName
-    const waiting = await waitingFor(kvOf(ctx), recipient, Date.now())
+    const waiting = await waitingFor(messageStore(ctx), recipient, Date.now())
     const canReadAll = canActFor(ctx, recipient)
     const messages = waiting
       .filter(({ from }) => canReadAll || sameName(from) === sameName(callerName))
@@ -169,7 +166,7 @@ const relay_deliver: ToolDef<Settings, typeof Deliver> = {
   async run({ nick: requestedNick, event }, ctx) {
     const { takeDeliveries } = await import('./queue.ts')
     const nick = requireActingFor(ctx, requestedNick)
-    const lines = await takeDeliveries(kvOf(ctx), nick, Date.now())
+    const lines = await takeDeliveries(messageStore(ctx), nick, Date.now())
     return { nick, event, delivered: lines.length, lines }
   },
 }
@@ -187,7 +184,7 @@ const settingOptedOut = (
   async run({ nick: requestedNick }, ctx) {
     const { setOptedOut } = await import('./queue.ts')
     const nick = requireActingFor(ctx, requestedNick)
-    return { nick, opted_out: optedOut, changed: await setOptedOut(kvOf(ctx), nick, optedOut) }
+    return { nick, opted_out: optedOut, changed: await setOptedOut(messageStore(ctx), nick, optedOut) }
   },
 })
 
