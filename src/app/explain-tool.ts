@@ -4,7 +4,7 @@ import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Tool } from '../core/tool.ts'
-import { actionOf, findNearest } from '../core/tool-names.ts'
+import { actionOf, findNearest, removeOwnerPrefix } from '../core/tool-names.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import { isSearched } from '../view/exposure.ts'
 import { createHiddenError, type HiddenReason, STAGES, type Stage } from '../view/visibility.ts'
@@ -105,7 +105,7 @@ export const hiddenReason = ({ kind, reason, failure }: HiddenReason): string =>
   kind === 'quarantined' ? `it ${reason}` : failure === undefined ? reason : `${reason}: ${failure}`
 
 function describeHidden(id: string, hidden: HiddenReason): Partial<Verdict> {
-  const isServers = /^(?:mcp|api)_/.test(id)
+  const isServers = removeOwnerPrefix(id) !== id
   const { stage, setting, hint } = hidden
   const refusal = hidden.kind === 'denied' ? undefined : createHiddenError({ id, hidden })
   return {
@@ -133,7 +133,7 @@ function findHiddenIds({ app }: ExplainContext, name: string): readonly string[]
   const ids = (spellings: (tool: Tool) => readonly string[]): string[] => [
     ...new Set(all.filter((tool) => spellings(tool).some((one) => one.toLowerCase() === dotted)).map(({ id }) => id)),
   ]
-  const exact = ids(({ id, name: wire }) => [id, wire.replace('__', '.'), id.replace(/^(?:mcp|api)_/, '')])
+  const exact = ids(({ id, name: wire }) => [id, wire.replace('__', '.'), removeOwnerPrefix(id)])
   return exact.length > 0 ? exact : ids((tool) => [actionOf(tool), ...tool.aliases])
 }
 
@@ -141,7 +141,7 @@ function listNames({ app, caller }: ExplainContext, tool: Tool): Partial<Verdict
   const view = app.view(caller)
   const { id, name, aliases } = tool
   const action = actionOf(tool)
-  const spellings = [id, name, id.replace(/^(?:mcp|api)_/, ''), action, ...aliases]
+  const spellings = [id, name, removeOwnerPrefix(id), action, ...aliases]
   const names = [...new Set(spellings)].filter((one) => {
     const found = view.resolve(one)
     return found.kind === 'found' && found.tool.tool.id === id

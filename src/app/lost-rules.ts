@@ -1,13 +1,13 @@
 import type { Config } from '../config/load-config.ts'
 import { spellingsOf } from '../core/name-folding.ts'
-import { createRule, createSpellingMatcher, listPatterns, shortOf } from '../policy/policy-rules.ts'
+import { createRule, createSpellingMatcher, listPatterns, shortOwnerName } from '../policy/policy-rules.ts'
 import type { LostRules } from '../upstream/catalog-publisher.ts'
 import { policyEntries } from './unmatched-rules.ts'
 
 /** Returns the forbidding or limiting rules that matched removed tools of a server or API and match none of its current tools. */
 export function createLostRules(config: () => Config): LostRules {
   return ({ module, settings: { prefix, deny } }, gone, now) => {
-    const short = shortOf(module)
+    const short = shortOwnerName(module)
     const spelled = (name: string) =>
       spellingsOf([name, `${module}.${name}`, `${short}.${name}`, `${short}__${name}`, `${prefix}__${name}`])
     const before = gone.map(spelled)

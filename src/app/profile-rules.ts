@@ -5,7 +5,7 @@ import { getOrInsert } from '../core/get-or-insert.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { DEFAULT_PROFILE, defaultProfile, type Profile } from '../core/profile.ts'
 import { combinePolicies, createPolicy, type PolicySettings } from '../policy/policy.ts'
-import { compilePatterns, lower, shortOf } from '../policy/policy-rules.ts'
+import { compilePatterns, lower, shortOwnerName } from '../policy/policy-rules.ts'
 import { type OwnerRenames, withRenamedOwners } from '../policy/renamed-owners.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import type { ViewRules } from '../view/view-rules.ts'
@@ -81,12 +81,12 @@ export function renamedIn({ servers }: Config, modules: ModuleIds, profile?: Pro
   const names = [
     ...Object.keys(servers).map((id) => [id.toLowerCase(), id] as const),
     ...named.flatMap(([name, id]) =>
-      [name.toLowerCase(), shortOf(ownerIds.get(name) as string)].map((one) => [one, id] as const),
+      [name.toLowerCase(), shortOwnerName(ownerIds.get(name) as string)].map((one) => [one, id] as const),
     ),
   ]
   return new Map(
     names.flatMap(([name, id]) => {
-      const short = shortOf(modules.get(id) ?? '')
+      const short = shortOwnerName(modules.get(id) ?? '')
       return short === '' || short === name ? [] : [[name, short] as const]
     }),
   )
@@ -105,7 +105,7 @@ function createOwnerFilter(
   return (owner) => {
     const profileIds = owners.get(owner)
     if (profileIds) return profileIds.has(profile)
-    const short = lower(shortOf(owner))
+    const short = lower(shortOwnerName(owner))
     const names = [lower(owner), short, ...[...renamed].flatMap(([name, to]) => (to === short ? [name] : []))]
     return (!isUsed || names.some(isUsed)) && !names.some((name) => disabledModules.has(name))
   }

@@ -3,7 +3,7 @@ import type { Owner } from '../catalog/owner.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Tool } from '../core/tool.ts'
 import { entriesOf, type RuleSetting } from '../policy/policy-options.ts'
-import { compilePatterns, createRule, listOf, listPatterns, lower, shortOf } from '../policy/policy-rules.ts'
+import { compilePatterns, createRule, listOf, listPatterns, lower, shortOwnerName } from '../policy/policy-rules.ts'
 import { withRenamedOwners } from '../policy/renamed-owners.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
 import { renamedIn } from './profile-rules.ts'
@@ -140,7 +140,7 @@ const removePunctuation = (name: string): string => lower(name).replaceAll(/[^\p
 
 /** Whether the rule may concern tools of this owner. */
 export function mayConcern({ owners }: Pick<UnmatchedRule, 'owners'>, owner: string): boolean {
-  const names = [owner, shortOf(owner)].map(removePunctuation)
+  const names = [owner, shortOwnerName(owner)].map(removePunctuation)
   return owners.some((head) => head === undefined || names.some(compilePatterns([removePunctuation(head)])))
 }
 

@@ -1,4 +1,5 @@
 import type { Tool } from '../core/tool.ts'
+import { removeOwnerPrefix } from '../core/tool-names.ts'
 
 /** Names in lower case that mean a module or server, each with the ids of the owners that it can mean. */
 export type OwnerNames = ReadonlyMap<string, ReadonlySet<string>>
@@ -9,7 +10,7 @@ export function ownerNames(ids: Iterable<string>, configured: OwnerNames): Owner
   const add = (name: string, id: string): void => void names.set(name, (names.get(name) ?? new Set()).add(id))
   for (const id of ids) {
     add(id, id)
-    const short = id.replace(/^(?:mcp|api)_/, '')
+    const short = removeOwnerPrefix(id)
     if (short !== id) add(short, id)
   }
   return names

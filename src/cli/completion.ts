@@ -1,6 +1,6 @@
 import type { App } from '../app/app.ts'
 import { localCaller } from '../core/caller.ts'
-import { shortOf } from '../policy/policy-rules.ts'
+import { shortOwnerName } from '../policy/policy-rules.ts'
 import { clients } from '../setup/clients.ts'
 import { listUndo } from '../setup/file-edits.ts'
 import { clientFacts } from '../view/client-table.ts'
@@ -109,7 +109,7 @@ async function findCompletions(prefix: string, before: readonly string[], io: Io
   // Commands also accept a tool by the name of its server in the configuration.
   return names === 'servers' || prefix === ''
     ? found
-    : [...found, ...found.map(shortOf).filter((command) => !found.includes(command))]
+    : [...found, ...found.map(shortOwnerName).filter((command) => !found.includes(command))]
 }
 
 /** What the first operands of a command are: fixed words, servers or tools. */

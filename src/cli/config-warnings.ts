@@ -7,7 +7,7 @@ import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { formatCount } from '../core/format-count.ts'
 import { actionOf, didYouMean, OWN_PREFIX } from '../core/tool-names.ts'
-import { compilePatterns, lower, shortOf } from '../policy/policy-rules.ts'
+import { compilePatterns, lower, shortOwnerName } from '../policy/policy-rules.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
 import { grantsOf } from '../server/bearer-tokens.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
@@ -42,7 +42,7 @@ function findUnknownNames(app: App, config: Config, caller: Caller): string[] {
     .map(([id]) => `modules.${id} names no loaded module${didYouMean(id, owners.keys(), '.')}`)
   const ids = tools.map((tool) => tool.id)
   const knownNames = new Set(
-    tools.flatMap((tool) => [tool.id, tool.name, actionOf(tool), `${shortOf(tool.module)}.${actionOf(tool)}`]),
+    tools.flatMap((tool) => [tool.id, tool.name, actionOf(tool), `${shortOwnerName(tool.module)}.${actionOf(tool)}`]),
   )
   const switches = Object.keys(config.tools)
     .filter((name) => !(name.includes('*') ? [...knownNames].some(compilePatterns([name])) : knownNames.has(name)))
@@ -119,7 +119,7 @@ function findUnknownProfileNames(app: App, config: Config): string[] {
     ...moduleNames(config),
   ]
   return Object.entries(config.profiles).flatMap(([profile, { use = [], modules, servers }]) => {
-    const known = [...new Set([...common, ...common.map(shortOf), ...Object.keys(servers)].map(lower))]
+    const known = [...new Set([...common, ...common.map(shortOwnerName), ...Object.keys(servers)].map(lower))]
     const findUnknown = (setting: string, patterns: readonly string[]): string[] =>
       patterns
         .filter((pattern) => pattern !== '*' && !known.some(compilePatterns([lower(pattern)])))

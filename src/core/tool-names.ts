@@ -34,6 +34,9 @@ export function distinctName(name: string, id: string, max: number = WIRE_NAME_M
 export const actionOf = ({ id, module }: { readonly id: string; readonly module: string }): string =>
   id.slice(module.length + 1)
 
+/** An id of a server's or API's owner or tool without its prefix: `mcp_github.search` → github.search. */
+export const removeOwnerPrefix = (id: string): string => id.replace(/^(?:mcp|api)_/, '')
+
 /** Matches nearly every name; Unicode classes cost several times as much. */
 export const ASCII = /^[\x00-\x7f]*$/
 

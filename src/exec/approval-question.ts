@@ -3,7 +3,7 @@ import { toPrintable } from '../core/printable.ts'
 import type { Tool } from '../core/tool.ts'
 import { visibleJson, visibleText } from '../core/visible-text.ts'
 import type { ApprovalRule } from '../policy/policy.ts'
-import { shortOf } from '../policy/policy-rules.ts'
+import { shortOwnerName } from '../policy/policy-rules.ts'
 
 /** Characters of a page. Clients show a question in a dialog, where long text is easily missed. */
 const MAX_PAGE_CHARS = 4_000
@@ -50,7 +50,8 @@ export function createConfirmation(
 }
 
 function describeCall({ tool, input, rule }: ApprovalRequest, hide: (text: string) => string): string {
-  const owner = tool.origin === 'upstream' ? `of the server ${shortOf(tool.module)}` : `of the module ${tool.module}`
+  const owner =
+    tool.origin === 'upstream' ? `of the server ${shortOwnerName(tool.module)}` : `of the module ${tool.module}`
   return [
     `It is a tool ${toPrintable(owner)} and ${EFFECTS[tool.effect]}.`,
     ...(rule.reason === undefined ? [] : [`Why you are asked: ${visibleText(rule.reason)}`]),

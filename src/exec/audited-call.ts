@@ -3,6 +3,7 @@ import { isPegboardError } from '../core/errors.ts'
 import type { Observer } from '../core/observer-types.ts'
 import { toPrintable } from '../core/printable.ts'
 import { sizeOf } from '../core/raw-result.ts'
+import { removeOwnerPrefix } from '../core/tool-names.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { Audit, AuditEntry } from '../observe/audit-log.ts'
 import type { View } from '../view/view.ts'
@@ -108,10 +109,7 @@ function reasonOfDenial(request: CallRequest, run: Run, viewOf: (request: CallRe
   const dotted = name.replaceAll(/__|[:/]/g, '.')
   for (const [id, { kind, reason }] of viewOf(request).hidden) {
     const lowerId = id.toLowerCase()
-    if (
-      kind === 'denied' &&
-      (lowerId === name || lowerId === dotted || lowerId.replace(/^(?:mcp|api)_/, '') === dotted)
-    )
+    if (kind === 'denied' && (lowerId === name || lowerId === dotted || removeOwnerPrefix(lowerId) === dotted))
       return reason
   }
   return undefined

@@ -2,7 +2,7 @@ import type { Caller } from '../core/caller.ts'
 import { createFoldedMatcher, matchesGlob, type Spellings, spellingsOf } from '../core/name-folding.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
-import { actionOf, OWN_PREFIX } from '../core/tool-names.ts'
+import { actionOf, OWN_PREFIX, removeOwnerPrefix } from '../core/tool-names.ts'
 import type { RuleSetting } from './policy-options.ts'
 
 /** The properties of a caller that rules check. */
@@ -65,7 +65,7 @@ export function createRule(setting: RuleSetting, permits = false): Rule {
   const matchesOwner =
     matchesName &&
     ((owner: string): boolean =>
-      matchesName(lower(owner)) || (!(permits && isRenamedModule(owner)) && matchesName(lower(shortOf(owner)))))
+      matchesName(lower(owner)) || (!(permits && isRenamedModule(owner)) && matchesName(lower(shortOwnerName(owner)))))
   const nameMatcher = tools === undefined ? undefined : createNameMatcher(listOf(tools), permits, ownerInLowerCase)
   const actionMatcher =
     actions === undefined ? undefined : createNameMatcher(listOf(actions), permits, (action) => action)
@@ -84,7 +84,7 @@ export function createRule(setting: RuleSetting, permits = false): Rule {
     tools: nameMatcher && {
       matches: (tool, names) => nameMatcher.matches(permits ? names.exact() : names.all(), tool),
       matchesAll: (owner) =>
-        [owner, shortOf(owner)]
+        [owner, shortOwnerName(owner)]
           .flatMap((one) => [`${one}.${ANY}`, `${one}__${ANY}`])
           .map(lower)
           .some(nameMatcher.matchesExactly),
@@ -142,7 +142,7 @@ const ownerInLowerCase = (pattern: string): string =>
 /** A tool's names for rules that deny or limit: its names in every spelling, and its aliases and search phrases as written. */
 export function listSpellings(tool: Tool): Spellings {
   const actions = [...new Set([actionOf(tool), ...(tool.ownNames ?? [])])]
-  const owners = [...new Set([tool.module, shortOf(tool.module)])]
+  const owners = [...new Set([tool.module, shortOwnerName(tool.module)])]
   const withOwner = (actions: readonly string[]): string[] =>
     owners.flatMap((owner) => actions.flatMap((one) => [`${owner}.${one}`, `${owner}__${one}`]))
   const named = spellingsOf([tool.id, tool.name, ...actions, ...withOwner(actions)])
@@ -155,7 +155,7 @@ const listExactNames = (tool: Tool): Spellings =>
   spellingsOf([
     tool.id,
     tool.name,
-    `${isRenamedModule(tool.module) ? 'pegboard.' : ''}${shortOf(tool.module)}.${actionOf(tool)}`,
+    `${isRenamedModule(tool.module) ? 'pegboard.' : ''}${shortOwnerName(tool.module)}.${actionOf(tool)}`,
   ])
 
 export const lower = (name: string): string => name.toLowerCase()
@@ -167,8 +167,9 @@ export function listPatterns(rule: RuleSetting): readonly string[] {
   const { tools = [], module, actions = [] } = rule
   return [...listOf(tools), ...listOf(actions).map((action) => (module === undefined ? action : `${module}.${action}`))]
 }
-/** `github` for `mcp_github`: the name the operator uses. */
-export const shortOf = (owner: string): string => owner.replace(/^(?:mcp|api|pegboard)_/, '')
+/** The name that the operator uses: `github` for `mcp_github`, `filesystem` for `pegboard_filesystem`. */
+export const shortOwnerName = (owner: string): string =>
+  isRenamedModule(owner) ? owner.slice(OWN_PREFIX.length) : removeOwnerPrefix(owner)
 
 /**
  * True for a bundled module whose id begins with `pegboard_`, because a configured server has the same name. A rule that

@@ -14,7 +14,7 @@ import {
   namesOf,
   type Rule,
   type RuleNames,
-  shortOf,
+  shortOwnerName,
 } from './policy-rules.ts'
 import { createRateLimit, type RateLimit } from './rate-limiter.ts'
 
@@ -152,7 +152,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   const constraintsFor = (owner: string): typeof constraints =>
     constraints.length === 0
       ? constraints
-      : [...new Set([lower(owner), lower(shortOf(owner))])].flatMap((one) =>
+      : [...new Set([lower(owner), lower(shortOwnerName(owner))])].flatMap((one) =>
           constraints.filter(({ name }) => lower(name) === one),
         )
   const rates = [
@@ -235,7 +235,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     tripwire(tool) {
       if (!hasTripwires) return tool.tripwire ?? 'off'
       const level = tool.tripwire ?? 'off'
-      const ownerLevel = tripwires.get(tool.module) ?? pickStricter(level, tripwires.get(shortOf(tool.module)))
+      const ownerLevel = tripwires.get(tool.module) ?? pickStricter(level, tripwires.get(shortOwnerName(tool.module)))
       return pickStricter(ownerLevel, settings.tripwire)
     },
     allowsAllTools: (owner) =>
@@ -288,7 +288,7 @@ export function combinePolicies(wide: Policy, narrow: Policy): Policy {
 const listRuleNames = ({ module }: Tool, action: string): string[] => [
   `${module}.${action}`,
   action,
-  `${shortOf(module)}.${action}`,
+  `${shortOwnerName(module)}.${action}`,
 ]
 
 const createDenial = (reason: string): Decision => ({ allow: false, kind: 'denied', reason })

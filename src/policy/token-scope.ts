@@ -1,7 +1,7 @@
 import type { Grant } from '../core/caller.ts'
 import { EFFECTS, type Tool } from '../core/tool.ts'
 import type { Policy } from './policy.ts'
-import { createRule, lower, shortOf } from './policy-rules.ts'
+import { createRule, lower, shortOwnerName } from './policy-rules.ts'
 
 /** A policy limited by a token's grants: both must allow a tool. */
 export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy {
@@ -50,7 +50,7 @@ interface OwnerTools {
 
 /** Prefixes of the names of an owner's tools. */
 const startsOf = (owner: string): readonly string[] =>
-  [owner, shortOf(owner)].flatMap((name) => [`${name}.`, `${name}__`])
+  [owner, shortOwnerName(owner)].flatMap((name) => [`${name}.`, `${name}__`])
 
 /** True if the pattern may match tools of an owner, which decides whether its resources are visible. */
 function mayName(pattern: string, owner: string): boolean {

@@ -2,7 +2,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { exposedName } from '../catalog/naming.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Tool } from '../core/tool.ts'
-import { actionOf } from '../core/tool-names.ts'
+import { actionOf, removeOwnerPrefix } from '../core/tool-names.ts'
 import type { OtherTools } from '../trust/assess-tools.ts'
 import { mergeOtherTools, type OtherTool, otherToolsOf } from '../trust/other-tools.ts'
 
@@ -41,6 +41,6 @@ export const otherToolsNamed = (
 function otherToolNamed(module: string, name: string, exposed: string): OtherTool {
   return {
     name,
-    spellings: () => [name, `${module}.${name}`, exposed, `${module.replace(/^(?:mcp|api)_/, '')}.${name}`],
+    spellings: () => [name, `${module}.${name}`, exposed, `${removeOwnerPrefix(module)}.${name}`],
   }
 }

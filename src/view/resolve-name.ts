@@ -5,7 +5,7 @@ import { getOrInsert } from '../core/get-or-insert.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import type { Tool } from '../core/tool.ts'
-import { actionOf, editDistance, findNearest, wordsOf } from '../core/tool-names.ts'
+import { actionOf, editDistance, findNearest, removeOwnerPrefix, wordsOf } from '../core/tool-names.ts'
 import type { MergedTools } from './merge-tools.ts'
 import { unreadServers } from './unread-servers.ts'
 import type { ViewTool } from './view.ts'
@@ -216,7 +216,7 @@ function hiddenSpellings(hidden: ReadonlyMap<string, HiddenReason>): ReadonlySet
     const dot = id.indexOf('.')
     const action = id.slice(dot + 1)
     names.add(flatten(id))
-    names.add(flatten(`${id.slice(0, dot).replace(/^(?:mcp|api)_/, '')}.${action}`))
+    names.add(flatten(`${removeOwnerPrefix(id.slice(0, dot))}.${action}`))
     if (kind === 'quarantined' || stage === 'upstream') names.add(flatten(action))
   }
   return names
