@@ -37,7 +37,7 @@ export function unmatchedRules(config: Config, snapshot: Snapshot): readonly Unm
     .filter((entry) => !owners.some((owner) => hasMatch(entry, owner)) && !renamedTools.some(createMatcher(entry)))
     .map(({ setting, configured, variants }) => ({
       sentence: `${setting} names ${JSON.stringify(configured)}, which matches no tool.`,
-      owners: variants.flatMap(patternsOf).map(ownerIn),
+      owners: variants.flatMap(ownersIn),
     }))
 }
 
@@ -121,12 +121,10 @@ function createMatcher({ variants, permits }: RulePattern): (tool: Tool) => bool
   return (tool) => rules.some((rule) => rule.matches(tool))
 }
 
-/** The name patterns of a rule; `*` if it names no tools. */
-function patternsOf(rule: RuleSetting): readonly string[] {
-  if (typeof rule === 'string') return [rule]
-  const { module, tools } = rule
-  if (module !== undefined) return [`${module}.`]
-  return tools === undefined ? ['*'] : listOf(tools)
+/** The owners that a rule names; undefined for those that it does not restrict. */
+function ownersIn(rule: RuleSetting): readonly (string | undefined)[] {
+  const { module, tools } = typeof rule === 'string' ? { tools: rule } : rule
+  return module === undefined ? listOf(tools ?? '*').map(ownerIn) : [lower(module)]
 }
 
 /** True for a pattern that names one tool of one owner. */
