@@ -86,12 +86,12 @@ async function make(total, folder) {
   await store.written()
 
   const times = {}
-  for (const [lanes, name] of Object.entries(LANES)) {
+  for (const [ranker, name] of Object.entries(LANES)) {
     const ms = []
     for (let round = 0; round <= ROUNDS; round++)
       for (const query of questions) {
         const start = now()
-        await search.query(query, { limit: 5, visible, lanes })
+        await search.query(query, { limit: 5, visible, ranker })
         if (round > 0) ms.push(now() - start)
       }
     times[`${name} p50 ms`] = median(ms)

@@ -73,7 +73,7 @@ export function productRankers(product, lanes, { withAtlas = true } = {}) {
     async create(tools) {
       const search = await searchOf(tools)
       return async (query, limit) => {
-        const { hits, unanswered } = await search.query(query, { limit, visible, lanes: lane })
+        const { hits, unanswered } = await search.query(query, { limit, visible, ranker: lane })
         return { ids: hits.map(({ id }) => id), unlikely: unanswered !== undefined }
       }
     },

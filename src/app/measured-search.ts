@@ -11,7 +11,7 @@ import { embeddedTable, includedAtlas } from './package-info.ts'
 export interface MeasuredSearchOptions {
   readonly settings: SearchSettings
   readonly places: EmbedderPlaces
-  readonly ranker?: NonNullable<ToolQueryOptions['lanes']>
+  readonly ranker?: NonNullable<ToolQueryOptions['ranker']>
   /** Called while a model is loaded, and when everything is indexed. */
   readonly onProgress?: (progress: LoadProgress) => void
   readonly onIndexed?: () => void
@@ -51,7 +51,7 @@ export function createMeasuredSearch(options: MeasuredSearchOptions): {
           throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${describeEmbedder(embedder)}: ${semantic.status.reason}`)
       },
       async query(query, limit) {
-        const { hits, unanswered } = await search.query(query, { limit, visible: () => true, lanes: ranker })
+        const { hits, unanswered } = await search.query(query, { limit, visible: () => true, ranker })
         return { ids: hits.map(({ id }) => id), unlikely: unanswered !== undefined }
       },
     },

@@ -43,6 +43,11 @@ const replay: Option = {
   about: 'Answer from the recordings in this folder instead of starting servers (see pegboard record).',
 }
 
+const ranker: Option = {
+  value: 'NAME',
+  choices: ['hybrid', 'lexical', 'vector'],
+  about: 'Ranker to use: hybrid, lexical (keywords only) or vector (embeddings only). Default hybrid.',
+}
 const registryOption: Option = { value: 'URL', about: 'Base URL of the registry, instead of registry.url.' }
 
 export const commands: readonly Command[] = [
@@ -125,11 +130,7 @@ export const commands: readonly Command[] = [
     maxOperands: 64,
     options: {
       limit: { value: 'N', about: 'Maximum number of results (1–100, default 5).' },
-      lanes: {
-        value: 'NAME',
-        choices: ['hybrid', 'lexical', 'vector'],
-        about: 'Ranker to use: hybrid, lexical (keywords only) or vector (embeddings only).',
-      },
+      ranker,
       explain: { about: 'Show how each result was scored: by keywords, by embedding and by past use.' },
       profile,
       replay,
@@ -322,11 +323,7 @@ export const commands: readonly Command[] = [
       },
       pool: { value: 'PATH', about: 'More tools to search among: a file or folder in the same format.' },
       'pool-size': { value: 'N', about: 'Maximum number of tools to take from --pool (default all).' },
-      ranker: {
-        value: 'NAME',
-        choices: ['hybrid', 'lexical', 'vector'],
-        about: 'Ranker to measure: hybrid, lexical or vector (default hybrid).',
-      },
+      ranker,
       embedder: { value: 'NAME', about: 'Embedding model, instead of search.embedder.' },
       'per-query': { value: 'FILE', about: 'Write the results of each query to this file, one JSON object per line.' },
     },

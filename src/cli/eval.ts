@@ -17,9 +17,9 @@ import {
 } from './corpora.ts'
 import { ERASE, formatTable, type Io, UsageError, writeWarning } from './io.ts'
 import { createModelProgress } from './progress.ts'
-import { LANES, round } from './search.ts'
+import { RANKERS, round } from './search.ts'
 
-type Ranker = (typeof LANES)[number]
+type Ranker = (typeof RANKERS)[number]
 const WARNINGS_SHOWN = 5
 
 interface EvalResult {
@@ -30,7 +30,7 @@ interface EvalResult {
 
 /** `pegboard eval`: runs the product's search on labelled queries, optionally with more tools to search among. */
 export async function run(args: Args, io: Io): Promise<number> {
-  const ranker = readChoice(args, 'ranker', LANES, 'hybrid')
+  const ranker = readChoice(args, 'ranker', RANKERS, 'hybrid')
   const evalSettings = await readEvalSettings(args, io)
   const files = await listCorpora(args, io.cwd)
   const pool = readOption(args, 'pool')

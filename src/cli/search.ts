@@ -10,7 +10,7 @@ import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.
 import { type Session, withApp } from './open-app.ts'
 import { createModelProgress } from './progress.ts'
 
-export const LANES = ['hybrid', 'lexical', 'vector'] as const
+export const RANKERS = ['hybrid', 'lexical', 'vector'] as const
 
 /**
  * `pegboard search <query>`: the results of search_tools, with scores. Exit code 1 if nothing matches because the
@@ -20,7 +20,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const query = args.positionals.join(' ').trim()
   if (query === '') throw new UsageError('search needs a query, such as pegboard search "read a file"')
   const limit = readInteger(args, 'limit', 1, 100, 5)
-  const lanes = readChoice(args, 'lanes', LANES, 'hybrid')
+  const ranker = readChoice(args, 'ranker', RANKERS, 'hybrid')
   const explain = args.values['explain'] === true
   const brief = !explain && args.values['limit'] === undefined
   const progress = createModelProgress(io)
@@ -36,7 +36,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       io.stderr('pegboard: warning: the search model is unavailable; search uses keywords only.\n')
     const view = app.view(caller)
     const { owners } = app.catalog.snapshot()
-    const answer = await app.search(query, caller, limit, { lanes, explain, brief })
+    const answer = await app.search(query, caller, limit, { ranker, explain, brief })
     // With a configuration that is ignored, the nearest tools are not those that the user means.
     const hits = answer.unanswered && ignored !== undefined ? [] : answer.hits
     if (answer.unanswered && hits.length > 0) io.stderr('No close match; these are the nearest.\n')

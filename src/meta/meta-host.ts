@@ -31,7 +31,7 @@ export interface MetaHost {
     query: string,
     caller: Caller,
     limit: number,
-    how?: Pick<ToolQueryOptions, 'lanes' | 'explain' | 'brief'>,
+    how?: Pick<ToolQueryOptions, 'ranker' | 'explain' | 'brief'>,
   ): Promise<ToolAnswer>
   /** Records what a search answered, to learn which tool is called after it. */
   recordSearch?(caller: Caller, answers: readonly AnsweredQuery[]): void

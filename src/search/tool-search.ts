@@ -61,8 +61,8 @@ export interface ToolQueryOptions {
   readonly usage?: (id: string) => number
   /** Tools that change what this destructive tool deletes; see `withSafeSiblings`. */
   readonly safeSiblings?: (id: string) => readonly string[]
-  /** Search one lane only; default: all available lanes. */
-  readonly lanes?: 'hybrid' | 'lexical' | 'vector'
+  /** Lexical: only the words; vector: only the embeddings. Default: hybrid. */
+  readonly ranker?: 'hybrid' | 'lexical' | 'vector'
   /** Adds `why` to every hit. */
   readonly explain?: boolean
   /** Leaves out tools that score far below a hit that is very likely right. */
@@ -286,13 +286,13 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       accept,
       uncounted: slotsOf(queryOptions.hidden?.() ?? []),
     })
-    const table = queryOptions.lanes === 'lexical' ? undefined : corpus.table()
+    const table = queryOptions.ranker === 'lexical' ? undefined : corpus.table()
     const correctedQuery = table ? correctQuery(query, matches.corrections, table) : query
     const vector = table?.query(correctedQuery)
     const slots = new Set<number>()
     const exactSlots = new Set<number>()
     for (const { slot, exactName } of matches.hits) {
-      if (queryOptions.lanes !== 'vector' || exactName) slots.add(slot)
+      if (queryOptions.ranker !== 'vector' || exactName) slots.add(slot)
       if (exactName) exactSlots.add(slot)
     }
     if (vector) for (const { slot } of corpus.vectors.search(vector, count, accept)) slots.add(slot)
@@ -305,7 +305,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     const encoder = externals && semantic?.fusion
     const cosines = vector ? corpus.vectors.cosines(slotList, vector) : undefined
     const coverage =
-      table && queryOptions.lanes !== 'vector'
+      table && queryOptions.ranker !== 'vector'
         ? coverageOf(table, correctedQuery, slotList, matches.rarityOf)
         : undefined
     const queryStems = new Set(piecesOf(correctedQuery).map(stemOf))
@@ -315,7 +315,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     let best = 0
     for (const slot of slotList) if (!exactSlots.has(slot)) best = Math.max(best, matches.scoreOf(slot))
     const candidates = slotList.map((slot, at): Candidate => {
-      const lexical = queryOptions.lanes === 'vector' ? 0 : matches.scoreOf(slot)
+      const lexical = queryOptions.ranker === 'vector' ? 0 : matches.scoreOf(slot)
       return {
         slot,
         features: {
@@ -344,7 +344,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
 
   async function searchOne(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
     const external =
-      semantic && queryOptions.lanes !== 'lexical' && semantic.status.state === 'ready'
+      semantic && queryOptions.ranker !== 'lexical' && semantic.status.state === 'ready'
         ? await semantic.embedQuery(query)
         : undefined
     const found = findCandidates(query, queryOptions, external)
@@ -365,13 +365,13 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     const maxHits = Math.max(queryOptions.limit, Math.min(NAMED_CAP, named.length))
     const best = Math.max(0, ...relevances.slice(0, queryOptions.limit))
     // The original formula has its own threshold, and this model cannot judge what another model finds.
-    const isJudged = weights && queryOptions.lanes !== 'vector' && fusion !== 'source' && !foreign
+    const isJudged = weights && queryOptions.ranker !== 'vector' && fusion !== 'source' && !foreign
     const unlikely = ordered.length === 0 || (isJudged && best < minRelevanceFor(query, matches, table, weights))
     let ceiling = 1
     const unnamed = ordered.filter(({ candidate }) => !candidate.exactName).map(({ score }) => score)
     const [first = 0, second = Number.NEGATIVE_INFINITY] = unnamed
     const topHits = ordered.slice(0, maxHits).map(({ candidate, score: fused }, at): SearchHit => {
-      const shown = isJudged && !candidate.exactName && queryOptions.lanes !== 'lexical' ? weights : undefined
+      const shown = isJudged && !candidate.exactName && queryOptions.ranker !== 'lexical' ? weights : undefined
       const margin = fused === first ? fused - second : fused - first
       ceiling = Math.min(
         ceiling,
@@ -516,10 +516,10 @@ function minRelevanceFor(
   return isForeign(query) ? leastForeign : least
 }
 
-function relevanceFor(candidate: Candidate, weights: FusionWeights | undefined, { lanes }: ToolQueryOptions): number {
+function relevanceFor(candidate: Candidate, weights: FusionWeights | undefined, { ranker }: ToolQueryOptions): number {
   const { features, exactName, external } = candidate
   if (exactName) return 1
-  if (lanes === 'vector') return Math.min(HIGHEST, Math.max(0, external ?? features.cosine))
+  if (ranker === 'vector') return Math.min(HIGHEST, Math.max(0, external ?? features.cosine))
   return Math.min(HIGHEST, weights ? relevanceOf(features, weights) : features.lexical)
 }
 
@@ -529,12 +529,12 @@ const isMatch = ({ features: { lexical, cosine, covered, encoded }, external = 0
 /** Ranking scores, higher first; minus infinity for a tool that does not match. */
 function orderScores(
   { candidates, weights, foreign }: Candidates,
-  { lanes }: ToolQueryOptions,
+  { ranker }: ToolQueryOptions,
   fusion: Fusion,
 ): number[] {
   if (!weights && !foreign)
     return candidates.map(({ features: { lexical }, calls }) => lexical * (1 + usageLift(calls) / 3))
-  if (lanes === 'vector') return candidates.map((one) => one.external ?? one.features.cosine)
+  if (ranker === 'vector') return candidates.map((one) => one.external ?? one.features.cosine)
   if (fusion === 'source')
     return candidates.map(({ features, external: other, calls }) => {
       const score = sourceScore(other === undefined ? features : { ...features, cosine: other }, calls, true)

@@ -236,7 +236,7 @@ describe('search', () => {
   })
 
   it('explains its answers on request', async () => {
-    const words = ['search', 'keep a note', '--explain', '--lanes', 'lexical', '--config', 'words.json']
+    const words = ['search', 'keep a note', '--explain', '--ranker', 'lexical', '--config', 'words.json']
     const { code, out, err } = await run(...words)
     expect([code, err]).toEqual([0, ''])
     expect(out).toMatch(/^score +tool +words +meaning +covered +name covered +calls +matched words\n/)
@@ -256,7 +256,7 @@ describe('search', () => {
       'keep a note',
       '--config',
       'broken-search.json',
-      '--lanes',
+      '--ranker',
       'lexical',
     )
     expect(code).toBe(0)
@@ -267,7 +267,7 @@ describe('search', () => {
   })
 
   it('shows the address of a model without password, path and query', async () => {
-    const { err } = await run('search', 'keep a note', '--config', 'secret-search.json', '--lanes', 'lexical')
+    const { err } = await run('search', 'keep a note', '--config', 'secret-search.json', '--ranker', 'lexical')
     expect(err).toContain('pegboard: warning: openai:http://127.0.0.1:1 is unavailable: ')
     expect(err).not.toContain('s3')
     expect(err).not.toContain('cret')
@@ -374,7 +374,7 @@ describe('the command line', () => {
     [['list', 'colours'], 'list takes tools, modules or servers, not "colours"'],
     [['list', 'tools', 'x'], 'list does not take "x"'],
     [['search'], 'search needs a query'],
-    [['search', 'x', '--lanes', 'all'], '--lanes takes hybrid, lexical, vector, not "all"'],
+    [['search', 'x', '--ranker', 'all'], '--ranker takes hybrid, lexical, vector, not "all"'],
     [['search', 'x', '--limit', 'many'], '--limit takes a whole number from 1 to 100, not "many"'],
     [['call'], 'call needs the name of a tool'],
     [['call', 'x', '{bad'], 'the arguments are not JSON'],

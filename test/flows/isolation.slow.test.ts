@@ -213,7 +213,7 @@ describe.each(['direct', 'compact', 'discovery'] as const)(
         // A word that only the other profile has counts as unknown, and does not change scores.
         const caller = { ...localCaller, profile }
         const found = async (word: string) =>
-          await app.search(`${word} paint`, caller, 20, { lanes: 'lexical', explain: true })
+          await app.search(`${word} paint`, caller, 20, { ranker: 'lexical', explain: true })
         expect(await found(other)).toEqual(await found(NOTHING))
         for (const word of [other, `${other.slice(0, 3)}${other.slice(4)}`])
           for (const { id, matched } of (await app.search(`${word} brush`, caller, 20, { explain: true })).hits)

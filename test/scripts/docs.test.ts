@@ -58,7 +58,7 @@ describe('other tables', () => {
       '| `E_CONFIG_MISSING` | operator | `server_setup` | The configuration file does not exist. |',
     )
     expect(commandsTable()).toContain(
-      '| `pegboard search <query> [--limit N] [--lanes NAME] [--explain] [--profile NAME] [--replay DIR] [--wait SECONDS]` | Search tools',
+      '| `pegboard search <query> [--limit N] [--ranker NAME] [--explain] [--profile NAME] [--replay DIR] [--wait SECONDS]` | Search tools',
     )
   })
 })

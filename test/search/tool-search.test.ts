@@ -63,16 +63,16 @@ describe('keywords and meaning', () => {
     const found = await search.query('keepsake', { limit: 2, visible: () => true })
     expect(found.ranking).toBe('hybrid')
     expect(found.hits.map(({ id }) => id).sort()).toEqual(['memory.recall', 'memory.remember'])
-    expect(await idsOf(search, 'keepsake', { lanes: 'lexical' })).toEqual([])
+    expect(await idsOf(search, 'keepsake', { ranker: 'lexical' })).toEqual([])
   })
 
   it('can use one lane only', async () => {
     const { search } = await warmOf()
-    const asked = (lanes: 'lexical' | 'vector' | 'hybrid') => hitsOf(search, 'shred paper', { lanes, explain: true })
+    const asked = (ranker: 'lexical' | 'vector' | 'hybrid') => hitsOf(search, 'shred paper', { ranker, explain: true })
     expect(await asked('lexical')).toEqual([])
     expect((await asked('vector'))[0]).toMatchObject({ id: 'filesystem.rm', why: { lexical: 0, covered: 0 } })
     expect((await asked('hybrid'))[0]?.id).toBe('filesystem.rm')
-    expect((await search.query('read', { limit: 1, visible: () => true, lanes: 'lexical' })).ranking).toBe('keyword')
+    expect((await search.query('read', { limit: 1, visible: () => true, ranker: 'lexical' })).ranking).toBe('keyword')
   })
 
   it('reports the matched words, and on request the features of every lane', async () => {
@@ -176,10 +176,10 @@ describe('visible tools', () => {
   it('are all that is returned, in every lane', async () => {
     const { search } = await warmOf()
     const visible = (id: string): boolean => !id.startsWith('memory.') && !id.startsWith('filesystem.')
-    for (const lanes of ['hybrid', 'lexical', 'vector'] as const)
+    for (const ranker of ['hybrid', 'lexical', 'vector'] as const)
       for (const query of ['remember', 'memory.remember', 'read a file', 'filesystem.read\nstore a fact', ''])
-        for (const id of await idsOf(search, query, { lanes, visible, limit: 20 }))
-          expect(visible(id), `${lanes} ${query} ${id}`).toBe(true)
+        for (const id of await idsOf(search, query, { ranker, visible, limit: 20 }))
+          expect(visible(id), `${ranker} ${query} ${id}`).toBe(true)
   })
 
   it('get the same scores as without the hidden tools', async () => {
@@ -475,7 +475,7 @@ describe('another model beside the embedded one', () => {
     expect(hits[0]).toMatchObject({ id: 'http.get', why: { external: expect.closeTo(1, 2) } })
     expect((await search.query('fail read a file', { limit: 1, visible: () => true })).hits).toHaveLength(1)
     expect((await search.query('fail', { limit: 1, visible: () => true })).ranking).toBe('hybrid')
-    await search.query('lorry', { limit: 1, visible: () => true, lanes: 'lexical' })
+    await search.query('lorry', { limit: 1, visible: () => true, ranker: 'lexical' })
     expect(asked).toEqual(['lorry', 'fail read a file', 'fail'])
     await search.close()
     expect(closed()).toBe(true)
