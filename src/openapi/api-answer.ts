@@ -5,7 +5,7 @@ import { parseJson } from '../core/parse-json-text.ts'
 import { parseRetryAfter } from '../core/retry-after.ts'
 import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
-import { isJson } from './plan-operation.ts'
+import { isJson, isText } from './media-types.ts'
 import type { ApiResponse } from './send-request.ts'
 import { LONE_SURROGATE } from './serialize-parameters.ts'
 
@@ -30,7 +30,7 @@ export function resultOf(
     const text = `Done: ${response.status} ${response.reason}.`
     return withStructure([{ type: 'text', text }], hasOutputSchema ? {} : undefined)
   }
-  if (isText(type)) {
+  if (type === '' || isText(type)) {
     const text = sanitizeText(redact(response.body.toString('utf8')))
     const value = isJson(type) ? parseBody(text) : undefined
     if (typeof value === 'object' && value !== null) sanitize(value)
@@ -56,11 +56,6 @@ const withStructure = (content: readonly ContentBlock[], structuredContent: unkn
   ...(structuredContent === undefined ? {} : { structuredContent }),
 })
 
-const isText = (type: string): boolean =>
-  type === '' ||
-  isJson(type) ||
-  /^(?:text\/|application\/(?:xml|yaml|x-yaml|javascript|graphql|x-ndjson|[^;]*\+(?:xml|yaml)))/.test(type)
-
 function parseBody(text: string): unknown {
   try {
     return parseJson(text)
@@ -78,7 +73,7 @@ function failureOf(
   now: number,
 ): ToolError {
   const { status, reason, headers, body } = response
-  const fullText = isText(type) ? sanitizeText(redact(body.toString('utf8'))).trim() : ''
+  const fullText = type === '' || isText(type) ? sanitizeText(redact(body.toString('utf8'))).trim() : ''
   const text = fullText.length > MAX_ERROR ? `${fullText.slice(0, MAX_ERROR)}…` : fullText
   const retryAfterMs =
     status === 429 || status === 503 ? parseRetryAfter([headers['retry-after']].flat()[0], now) : undefined

@@ -372,7 +372,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     const timeoutMs = settings.tools[record.name]?.timeoutMs ?? settings.timeoutMs
     const base = baseOf(id, plan, settings.baseUrl, settings.document)
     const sendRequest = async () => {
-      const draft = await buildRequest(record.path, plan, base, asRecord(input))
+      const draft = buildRequest(record.path, plan, base, asRecord(input))
       for (const [name, value] of Object.entries(settings.headers)) draft.headers[name.toLowerCase()] = value
       await auth.sign(draft, plan, apiDocument, ctx.signal)
       return await sender.send({

@@ -1,6 +1,8 @@
 import { PegboardError } from '../core/errors.ts'
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
-import { FORM, isJson, MULTIPART, type RequestBody, type RequestPlan } from './plan-operation.ts'
+import { FORM, isJson, MULTIPART } from './media-types.ts'
+import { encodeMultipart } from './multipart.ts'
+import type { RequestBody, RequestPlan } from './plan-operation.ts'
 import { encodePairs, encodeValue, serializeHeader, serializePath } from './serialize-parameters.ts'
 
 /** A request without credentials. */
@@ -11,7 +13,7 @@ export interface RequestDraft {
 }
 
 /** @throws PegboardError E_VALIDATION if an argument cannot be sent */
-export async function buildRequest(path: string, plan: RequestPlan, base: URL, input: Json): Promise<RequestDraft> {
+export function buildRequest(path: string, plan: RequestPlan, base: URL, input: Json): RequestDraft {
   const headers: Record<string, string> = { accept: plan.accept }
   const query: string[] = []
   const cookies: string[] = []
@@ -35,35 +37,32 @@ export async function buildRequest(path: string, plan: RequestPlan, base: URL, i
     throw new PegboardError('E_VALIDATION', 'The arguments lead out of the address of the API.')
   if (query.length > 0) url.search = query.join('&')
   const { body } = plan
-  const content = body && (await createBody(body, input))
+  const content = body && createBody(body, input)
   if (!body || !content) return { url, headers }
   headers['content-type'] = content.type
   return { url, headers, body: content.data }
 }
 
-async function createBody(
-  body: RequestBody,
-  input: Json,
-): Promise<{ type: string; data: string | Uint8Array } | undefined> {
+function createBody(body: RequestBody, input: Json): { type: string; data: string | Uint8Array } | undefined {
   const { contentType: type, fields, bodyArgument } = body
   if (bodyArgument !== undefined) {
     const value = input[bodyArgument]
     if (value === undefined) return undefined
     if (isJson(type)) return { type, data: JSON.stringify(value) }
     if (isRecord(value) && type.startsWith(FORM)) return { type, data: encodeForm(Object.entries(value), body) }
-    if (isRecord(value) && type.startsWith(MULTIPART)) return encodeMultipart(Object.entries(value), body)
+    if (isRecord(value) && type.startsWith(MULTIPART)) return encodeMultipart(Object.entries(value), body.parts)
     return { type, data: body.binary.has(bodyArgument) ? decodeBase64(bodyArgument, value) : String(value) }
   }
   const fieldValues: Array<[string, unknown]> = []
-  const files = new Set<string>()
   for (const [argument, name] of fields ?? []) {
     if (!Object.hasOwn(input, argument)) continue
     fieldValues.push([name, body.binary.has(argument) ? decodeBase64(argument, input[argument]) : input[argument]])
-    if (body.binary.has(argument)) files.add(name)
   }
   if (fieldValues.length === 0 && !body.required) return undefined
   if (isJson(type)) return { type, data: JSON.stringify(Object.fromEntries(fieldValues)) }
-  return type.startsWith(FORM) ? { type, data: encodeForm(fieldValues, body) } : encodeMultipart(fieldValues, body)
+  return type.startsWith(FORM)
+    ? { type, data: encodeForm(fieldValues, body) }
+    : encodeMultipart(fieldValues, body.parts)
 }
 
 /** Objects are sent as JSON, which most servers expect, unless the document says otherwise. */
@@ -78,24 +77,6 @@ function encodeForm(fields: readonly [string, unknown][], { encoding }: RequestB
       return encodePairs(name, value, { style, explode }).map(([key, encoded]) => `${key}=${encoded}`)
     })
     .join('&')
-}
-
-async function encodeMultipart(fields: readonly [string, unknown][], { encoding }: RequestBody) {
-  const data = new FormData()
-  for (const [name, value] of fields) {
-    const { contentType } = isRecord(encoding[name]) ? encoding[name] : ({} as Json)
-    const type = typeof contentType === 'string' ? (contentType.split(',')[0] ?? '') : ''
-    for (const item of Array.isArray(value) ? value : [value]) {
-      if (item instanceof Uint8Array)
-        data.append(name, new Blob([Buffer.from(item)], { type: type || 'application/octet-stream' }), name)
-      else if (typeof item === 'object' && item !== null)
-        data.append(name, new Blob([JSON.stringify(item)], { type: type || 'application/json' }), name)
-      else if (item !== undefined && item !== null) data.append(name, String(item))
-    }
-  }
-  // Building the whole body is simpler than a stream, and arguments are small.
-  const response = new Response(data)
-  return { type: response.headers.get('content-type') ?? MULTIPART, data: new Uint8Array(await response.arrayBuffer()) }
 }
 
 function decodeBase64(argument: string, value: unknown): Uint8Array {

@@ -3,6 +3,8 @@ import { toPrintable } from '../core/printable.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Example } from '../core/tool.ts'
 import { lookUp } from './api-document.ts'
+import { FORM, isJson, MULTIPART } from './media-types.ts'
+import { type Part, planPart } from './multipart.ts'
 import { createConverter } from './operation-schema.ts'
 import { descriptionOf, findOperation, listParameters, type OperationRecord } from './operations.ts'
 
@@ -31,6 +33,8 @@ export interface RequestBody {
   readonly required: boolean
   /** How single form fields are serialized. */
   readonly encoding: Json
+  /** The same for fields of a multipart body. */
+  readonly parts: ReadonlyMap<string, Part>
   /** Form fields whose argument is base64. */
   readonly binary: ReadonlySet<string>
 }
@@ -183,10 +187,6 @@ interface Arguments {
   readonly findFreeName: (preferred: string, prefix: string) => string
 }
 
-export const isJson = (type: string): boolean => /^application\/(?:json|[^;]*\+json)\s*(?:;|$)/i.test(type)
-export const FORM = 'application/x-www-form-urlencoded'
-export const MULTIPART = 'multipart/form-data'
-
 /** Media types in the order of preference: first those that Pegboard writes best. */
 const PREFERRED: ReadonlyArray<(type: string) => boolean> = [
   (type) => isJson(type) && /^application\/json\b/i.test(type),
@@ -215,7 +215,8 @@ function planBody(
   const isStructured = preferenceOf(contentType) <= 3
   const schema = isStructured ? converter.convertMerged(media['schema'] ?? {}) : {}
   const fields = isRecord(schema['properties']) && isFlat(schema) ? schema['properties'] : undefined
-  const base = { contentType, required: isRequired, encoding }
+  const parts = new Map(Object.entries(encoding).map(([name, raw]) => [name, planPart(raw)]))
+  const base = { contentType, required: isRequired, encoding, parts }
 
   if (!fields) {
     const argument = args.findFreeName('body', 'request')

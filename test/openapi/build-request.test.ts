@@ -253,12 +253,9 @@ it('a lone surrogate in an argument is sent as valid UTF-8', () => {
   expect(encodeValue('\udc00/', true)).toBe('%EF%BF%BD/')
 })
 
-it.each([':99999/x', '@other.test/x', ':x'])(
-  'a path of the document that changes the host is rejected: %s',
-  async (path) => {
-    const plan = { parameters: [], accept: '*/*', servers: [], security: undefined }
-    await expect(buildRequest(path, plan, new URL('https://api.test'), {})).rejects.toMatchObject({
-      code: 'E_VALIDATION',
-    })
-  },
-)
+it.each([':99999/x', '@other.test/x', ':x'])('a path of the document that changes the host is rejected: %s', (path) => {
+  const plan = { parameters: [], accept: '*/*', servers: [], security: undefined }
+  expect(() => buildRequest(path, plan, new URL('https://api.test'), {})).toThrowError(
+    expect.objectContaining({ code: 'E_VALIDATION' }),
+  )
+})
