@@ -50,13 +50,17 @@ function createBody(body: RequestBody, input: Json): { type: string; data: strin
     if (value === undefined) return undefined
     if (isJson(type)) return { type, data: JSON.stringify(value) }
     if (isRecord(value) && type.startsWith(FORM)) return { type, data: encodeForm(Object.entries(value), body) }
-    if (isRecord(value) && type.startsWith(MULTIPART)) return encodeMultipart(Object.entries(value), body.parts)
-    return { type, data: body.binary.has(bodyArgument) ? decodeBase64(bodyArgument, value) : String(value) }
+    if (isRecord(value) && type.startsWith(MULTIPART))
+      return encodeMultipart(
+        Object.entries(value).map(([name, field]) => [name, decodeFile(body, name, name, field)]),
+        body.parts,
+      )
+    return { type, data: body.isBase64 ? decodeBase64(bodyArgument, value) : String(value) }
   }
   const fieldValues: Array<[string, unknown]> = []
   for (const [argument, name] of fields ?? []) {
     if (!Object.hasOwn(input, argument)) continue
-    fieldValues.push([name, body.binary.has(argument) ? decodeBase64(argument, input[argument]) : input[argument]])
+    fieldValues.push([name, decodeFile(body, name, argument, input[argument])])
   }
   if (fieldValues.length === 0 && !body.required) return undefined
   if (isJson(type)) return { type, data: JSON.stringify(Object.fromEntries(fieldValues)) }
@@ -77,6 +81,12 @@ function encodeForm(fields: readonly [string, unknown][], { encoding }: RequestB
       return encodePairs(name, value, { style, explode }).map(([key, encoded]) => `${key}=${encoded}`)
     })
     .join('&')
+}
+
+/** The bytes of a file or files; any other value unchanged. */
+function decodeFile(body: RequestBody, name: string, argument: string, value: unknown): unknown {
+  if (value === null || body.parts.get(name)?.isFile !== true) return value
+  return Array.isArray(value) ? value.map((item) => decodeBase64(argument, item)) : decodeBase64(argument, value)
 }
 
 function decodeBase64(argument: string, value: unknown): Uint8Array {

@@ -15,6 +15,8 @@ export interface Converter {
   convert(schema: unknown): JsonSchema | boolean
   /** The same, but resolves a reference at the top and merges an `allOf` of plain objects. */
   convertMerged(schema: unknown): JsonSchema
+  /** Resolves references and merges an `allOf` of a converted schema, as `convertMerged` does. */
+  resolve(schema: unknown): JsonSchema
   /** All schemas referenced so far, for `$defs`. */
   definitions(): Readonly<Record<string, unknown>>
 }
@@ -105,7 +107,7 @@ export function createConverter(document: Json, direction: Direction): Converter
   const convertMap = (schemas: Json): Record<string, unknown> =>
     Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, convert(schema)]))
 
-  const resolveReference = (schema: JsonSchema | boolean): JsonSchema => {
+  const resolveReference = (schema: unknown): JsonSchema => {
     let current: unknown = schema
     for (let hops = 0; hops < 50 && isRecord(current) && typeof current['$ref'] === 'string'; hops++) {
       const { $ref: ref, ...siblings } = current
@@ -115,14 +117,13 @@ export function createConverter(document: Json, direction: Direction): Converter
     return asRecord(current)
   }
 
-  function convertMerged(schema: unknown): JsonSchema {
-    return mergeAllOf(resolveReference(convert(schema)), 0)
-  }
+  const resolve = (schema: unknown): JsonSchema => mergeAllOf(resolveReference(schema), 0)
+  const convertMerged = (schema: unknown): JsonSchema => resolve(convert(schema))
 
   function mergeAllOf(schema: JsonSchema, depth: number): JsonSchema {
     const { allOf, ...rest } = schema
     if (!Array.isArray(allOf) || depth > 10) return schema
-    const parts = allOf.map((part) => mergeAllOf(resolveReference(part as JsonSchema), depth + 1))
+    const parts = allOf.map((part) => mergeAllOf(resolveReference(part), depth + 1))
     const plainObjects = parts.every((part) => !['allOf', 'anyOf', 'oneOf', 'not', 'if'].some((key) => key in part))
     if (!plainObjects) return schema
     const schemas = [...parts, rest]
@@ -135,7 +136,7 @@ export function createConverter(document: Json, direction: Direction): Converter
     }
   }
 
-  return { convert, convertMerged, definitions: () => definitions }
+  return { convert, convertMerged, resolve, definitions: () => definitions }
 }
 
 function allowNull(schema: Record<string, unknown>): JsonSchema {

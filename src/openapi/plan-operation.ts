@@ -5,7 +5,7 @@ import type { Example } from '../core/tool.ts'
 import { lookUp } from './api-document.ts'
 import { FORM, isJson, MULTIPART } from './media-types.ts'
 import { type Part, planPart } from './multipart.ts'
-import { createConverter } from './operation-schema.ts'
+import { type Converter, createConverter } from './operation-schema.ts'
 import { descriptionOf, findOperation, listParameters, type OperationRecord } from './operations.ts'
 
 export type ParameterLocation = 'path' | 'query' | 'header' | 'cookie'
@@ -33,10 +33,10 @@ export interface RequestBody {
   readonly required: boolean
   /** How single form fields are serialized. */
   readonly encoding: Json
-  /** The same for fields of a multipart body. */
+  /** The same for fields of a multipart body that the schema names. */
   readonly parts: ReadonlyMap<string, Part>
-  /** Form fields whose argument is base64. */
-  readonly binary: ReadonlySet<string>
+  /** `bodyArgument` is base64. */
+  readonly isBase64: boolean
 }
 
 export interface RequestPlan {
@@ -198,12 +198,7 @@ const PREFERRED: ReadonlyArray<(type: string) => boolean> = [
 ]
 const preferenceOf = (type: string): number => PREFERRED.findIndex((matches) => matches(type))
 
-function planBody(
-  document: Json,
-  operation: Json,
-  converter: ReturnType<typeof createConverter>,
-  args: Arguments,
-): RequestBody | undefined {
+function planBody(document: Json, operation: Json, converter: Converter, args: Arguments): RequestBody | undefined {
   const raw = lookUp(document, operation['requestBody'])
   const content = isRecord(raw?.['content']) ? raw['content'] : undefined
   const contentType = Object.keys(content ?? {}).sort((a, b) => preferenceOf(a) - preferenceOf(b))[0]
@@ -213,39 +208,53 @@ function planBody(
   const exampleBody = exampleIn(document, media)
   const encoding = asRecord(media['encoding'])
   const isStructured = preferenceOf(contentType) <= 3
-  const schema = isStructured ? converter.convertMerged(media['schema'] ?? {}) : {}
+  const merged = isStructured ? converter.convertMerged(media['schema'] ?? {}) : {}
+  const { parts, schema } = contentType.startsWith(MULTIPART)
+    ? planParts(merged, encoding, converter)
+    : { parts: new Map<string, Part>(), schema: merged }
   const fields = isRecord(schema['properties']) && isFlat(schema) ? schema['properties'] : undefined
-  const parts = new Map(Object.entries(encoding).map(([name, raw]) => [name, planPart(raw)]))
+  const hasFiles = [...parts.values()].some(({ isFile }) => isFile)
   const base = { contentType, required: isRequired, encoding, parts }
 
   if (!fields) {
     const argument = args.findFreeName('body', 'request')
     args.properties[argument] = isStructured
-      ? addDescription(converter.convert(media['schema'] ?? {}), raw)
+      ? addDescription(hasFiles ? schema : converter.convert(media['schema'] ?? {}), raw)
       : addDescription(
           { type: 'string', ...(preferenceOf(contentType) === 4 ? {} : { contentEncoding: 'base64' }) },
           raw,
         )
     if (isRequired) args.required.push(argument)
     if (exampleBody !== undefined) args.example[argument] = exampleBody
-    return { ...base, bodyArgument: argument, binary: new Set(preferenceOf(contentType) === 5 ? [argument] : []) }
+    return { ...base, bodyArgument: argument, isBase64: preferenceOf(contentType) === 5 }
   }
 
   const namesByArgument = new Map<string, string>()
-  const binary = new Set<string>()
   const requiredFields = Array.isArray(schema['required']) ? schema['required'] : []
   for (const [name, fieldSchema] of Object.entries(fields)) {
     const argument = args.findFreeName(name, 'body')
     namesByArgument.set(argument, name)
-    const isFile = contentType.startsWith(MULTIPART) && isRecord(fieldSchema) && fieldSchema['format'] === 'binary'
-    if (isFile) binary.add(argument)
-    args.properties[argument] = isFile
-      ? { type: 'string', contentEncoding: 'base64', description: 'Base64.' }
-      : fieldSchema
+    args.properties[argument] = fieldSchema
     if (isRequired && requiredFields.includes(name)) args.required.push(argument)
     if (isRecord(exampleBody) && Object.hasOwn(exampleBody, name)) args.example[argument] = exampleBody[name]
   }
-  return { ...base, fields: namesByArgument, binary }
+  return { ...base, fields: namesByArgument, isBase64: false }
+}
+
+/** How the fields of a multipart body are sent, and its schema with base64 for files. */
+function planParts(
+  schema: JsonSchema,
+  encoding: Json,
+  { resolve }: Converter,
+): { readonly parts: ReadonlyMap<string, Part>; readonly schema: JsonSchema } {
+  const planned = Object.entries(asRecord(schema['properties'])).map(
+    ([name, field]) => [name, planPart(field, encoding[name], resolve)] as const,
+  )
+  if (planned.length === 0) return { parts: new Map(), schema }
+  return {
+    parts: new Map(planned.map(([name, { part }]) => [name, part])),
+    schema: { ...schema, properties: Object.fromEntries(planned.map(([name, { schema: field }]) => [name, field])) },
+  }
 }
 
 /** True for an object with named fields only. */

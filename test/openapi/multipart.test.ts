@@ -4,11 +4,11 @@ import { withApis } from './rig.ts'
 
 const binary = { type: 'string', format: 'binary' }
 
-const form = (properties: object, more: object = {}) => ({
+const form = (properties: object, more: object = {}, schema: object = {}) => ({
   post: {
     requestBody: {
       required: true,
-      content: { 'multipart/form-data': { schema: { type: 'object', properties }, ...more } },
+      content: { 'multipart/form-data': { schema: { type: 'object', properties, ...schema }, ...more } },
     },
     responses: {},
   },
@@ -24,8 +24,36 @@ const PATHS = {
     },
     { encoding: { labels: { contentType: 'application/vnd.labels+json' }, file: { contentType: 'image/*' } } },
   ),
+  '/list': form({ files: { type: 'array', description: 'Photos.', items: binary } }),
+  '/nullable': form({ file: { anyOf: [binary, { type: 'null' }] }, more: { $ref: '#/components/schemas/Files' } }),
+  '/either': form({ image: { anyOf: [binary, { type: 'array', items: binary }] }, link: { anyOf: [binary, {}] } }),
+  '/media': form({
+    doc: { type: 'string', contentMediaType: 'application/pdf' },
+    raw: { contentMediaType: 'application/octet-stream' },
+    photos: { type: 'array', items: { contentMediaType: 'image/png' } },
+    page: { type: 'string', contentMediaType: 'text/html' },
+  }),
+  '/encoded': form({ bin: { type: 'string', contentEncoding: 'base64', contentMediaType: 'image/png' } }),
+  '/encoding': form(
+    { photos: { type: 'array', items: {} }, logo: { type: 'string' }, table: { type: 'string' } },
+    {
+      encoding: {
+        photos: { contentType: 'image/png, image/jpeg' },
+        logo: { contentType: 'image/svg+xml' },
+        table: { contentType: 'text/csv' },
+      },
+    },
+  ),
+  '/open': form({ file: binary }, {}, { additionalProperties: { type: 'string' } }),
 }
-const document = JSON.stringify({ openapi: '3.1.0', info: { title: 'Uploads', version: '1' }, paths: PATHS })
+const document = JSON.stringify({
+  openapi: '3.1.0',
+  info: { title: 'Uploads', version: '1' },
+  paths: PATHS,
+  components: {
+    schemas: { Files: { type: 'array', items: { $ref: '#/components/schemas/File' } }, File: { allOf: [binary] } },
+  },
+})
 
 let files: ReturnType<typeof filesIn>
 let server: Awaited<ReturnType<typeof serve>>
@@ -77,5 +105,78 @@ describe('a multipart upload', () => {
         field('labels', '{"b":"x"}', 'Content-Type: application/vnd.labels+json'),
         file('file', 'application/octet-stream', 'a'),
       ])
+    }))
+
+  it('sends each file of a list', () =>
+    withApis(api(), async ({ call, tool }) => {
+      expect(tool('api_up.post_list').input.json['properties']).toEqual({
+        files: {
+          type: 'array',
+          description: 'Photos.',
+          items: { type: 'string', contentEncoding: 'base64', description: 'Content of the file, as base64.' },
+        },
+      })
+      await call('api_up.post_list', { files: ['YQ==', '/wA='] })
+      expect(lastParts()).toEqual([
+        file('files', 'application/octet-stream', 'a'),
+        file('files', 'application/octet-stream', '\xff\x00'),
+      ])
+      await expect(call('api_up.post_list', { files: ['YQ==', 'not base64!'] })).rejects.toThrow('files is not base64.')
+    }))
+
+  it('sends files that are optional, referenced, or one or several', () =>
+    withApis(api(), async ({ call }) => {
+      await call('api_up.post_nullable', { file: 'YQ==', more: ['Yg=='] })
+      expect(lastParts()).toEqual([
+        file('file', 'application/octet-stream', 'a'),
+        file('more', 'application/octet-stream', 'b'),
+      ])
+      await call('api_up.post_nullable', { file: null })
+      expect(lastParts()).toEqual([])
+      await call('api_up.post_either', { image: 'YQ==', link: 'https://example.com/a.png' })
+      expect(lastParts()).toEqual([
+        file('image', 'application/octet-stream', 'a'),
+        field('link', 'https://example.com/a.png'),
+      ])
+      await call('api_up.post_either', { image: ['YQ==', 'Yg=='] })
+      expect(lastParts()).toEqual([
+        file('image', 'application/octet-stream', 'a'),
+        file('image', 'application/octet-stream', 'b'),
+      ])
+    }))
+
+  it('sends files that the document describes with contentMediaType', () =>
+    withApis(api(), async ({ call }) => {
+      await call('api_up.post_media', { doc: 'YQ==', raw: 'Yg==', photos: ['Yw=='], page: '<b>hi</b>' })
+      expect(lastParts()).toEqual([
+        file('doc', 'application/pdf', 'a'),
+        file('raw', 'application/octet-stream', 'b'),
+        file('photos', 'image/png', 'c'),
+        field('page', '<b>hi</b>', 'Content-Type: text/html'),
+      ])
+    }))
+
+  it('sends files and text that the document describes with encoding', () =>
+    withApis(api(), async ({ call }) => {
+      await call('api_up.post_encoding', { photos: ['YQ=='], logo: 'Yg==', table: 'a,b' })
+      expect(lastParts()).toEqual([
+        file('photos', 'image/png', 'a'),
+        file('logo', 'image/svg+xml', 'b'),
+        field('table', 'a,b', 'Content-Type: text/csv'),
+      ])
+    }))
+
+  it('sends base64 as it is if the document asks for it', () =>
+    withApis(api(), async ({ call }) => {
+      await call('api_up.post_encoded', { bin: 'YQ==' })
+      expect(lastParts()).toEqual([
+        field('bin', 'YQ==', 'Content-Type: image/png', 'Content-Transfer-Encoding: base64'),
+      ])
+    }))
+
+  it('sends files of a body that accepts other fields', () =>
+    withApis(api(), async ({ call }) => {
+      await call('api_up.post_open', { body: { file: 'YQ==', note: 'hi' } })
+      expect(lastParts()).toEqual([file('file', 'application/octet-stream', 'a'), field('note', 'hi')])
     }))
 })
