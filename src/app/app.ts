@@ -162,7 +162,7 @@ export interface App extends MetaHost {
   ): Promise<void>
   /** Applies a changed configuration as far as that needs no restart. */
   reload(config: Config): Promise<ReloadPlan>
-  /** Rejects new calls, and waits up to `graceMs` for running ones. */
+  /** Rejects new calls, and waits up to `graceMs` for running ones. Then it ends those, and their clients get an error. */
   drain(graceMs: number): Promise<void>
   /** Stops everything. Takes at most a few seconds, even if a module hangs. */
   stop(): Promise<void>
@@ -416,12 +416,15 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ])
       return plan
     },
-    drain: calls.drain,
+    async drain(graceMs) {
+      deferred.drain().catch((error: unknown) => log.error('stopping failed', { error }))
+      await calls.drain(graceMs)
+      // First the tasks: they are then interrupted, instead of failing because their calls are aborted.
+      await Promise.all([deferred.stop(), calls.stop()])
+    },
     async stop() {
       loop.stop()
-      const tasksStopped = deferred.stop()
-      calls.stop()
-      await tasksStopped
+      await Promise.all([deferred.stop(), calls.stop()])
       await Promise.all([calls.usage.stop(), receipts?.stop()])
       await deferred.leave()
       await shared.close()

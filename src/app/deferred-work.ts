@@ -150,6 +150,7 @@ export function createDeferredWork(options: DeferredWorkOptions) {
         if (startedParts.has(part)) continue
         await part.start()
         startedParts.add(part)
+        if (stopped) return await part.stop()
       }
     } catch (error) {
       const why = messageOf(error)
@@ -157,6 +158,15 @@ export function createDeferredWork(options: DeferredWorkOptions) {
       lastError = why
       cancelRetry = clock.after(RETRY_MS, () => void work())
     }
+  }
+
+  /** Starts no more work. Resolves when planned calls that run now have ended. */
+  async function drain(): Promise<void> {
+    stopped = true
+    cancelRetry?.()
+    cancelDataCheck?.()
+    tasks.drain()
+    await Promise.all([...startedParts].map((part) => part.stop()))
   }
 
   return {
@@ -202,13 +212,11 @@ export function createDeferredWork(options: DeferredWorkOptions) {
     },
     /** Starts, for a process that serves; see `App.work`. Retries if the state cannot be used. */
     work,
+    drain,
     /** Stops running work. Results are kept. */
-    async stop(): Promise<void> {
-      stopped = true
-      cancelRetry?.()
-      cancelDataCheck?.()
-      await Promise.all([tasks.stop(), ...[...startedParts].map((part) => part.stop())])
-    },
+    stop: once(async (): Promise<void> => {
+      await Promise.all([tasks.stop(), drain()])
+    }),
     /** Lets other processes take over planned work. */
     async leave(): Promise<void> {
       await instance.leave().catch(() => undefined)

@@ -432,6 +432,9 @@ export class PegboardError extends Error {
 
 export const shuttingDown = (): PegboardError => new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.')
 
+export const isShuttingDown = (error: unknown): error is PegboardError =>
+  isPegboardError(error) && error.code === 'E_SHUTTING_DOWN'
+
 export const resultTooLarge = (message: string): PegboardError =>
   new PegboardError('E_TOO_LARGE', message, { hint: 'Ask for a part, or raise execution.maxResultBytes.' })
 

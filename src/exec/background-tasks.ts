@@ -72,6 +72,8 @@ export interface Tasks {
   readonly running: number
   /** Calls `listener` for each task that ended while no caller waited for it. */
   onEnd(listener: (owner: string, task: Task) => void): () => void
+  /** Starts no more tasks. Running ones continue. */
+  drain(): void
   /** Interrupts running tasks and stores that. */
   stop(): Promise<void>
 }
@@ -216,8 +218,9 @@ export function createTasks(options: TasksOptions): Tasks {
 
   async function handleAlarm(id: string): Promise<void> {
     const row = await tasks().get(id)
-    if (row?.value.status !== 'running' || stopped) return
-    if (await isRunning(id, row.value)) return scheduleCheck(id)
+    if (row?.value.status !== 'running') return
+    // With several processes, another one then gets the alarm.
+    if (stopped || (await isRunning(id, row.value))) return scheduleCheck(id)
     await recover(row)
   }
 
@@ -397,6 +400,9 @@ export function createTasks(options: TasksOptions): Tasks {
       return task
     },
     onEnd: taskEnded.listen,
+    drain() {
+      stopped = true
+    },
     async stop() {
       stopped = true
       await runs.stop()

@@ -1,4 +1,4 @@
-import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { isPegboardError, isShuttingDown, messageOf, PegboardError } from '../core/errors.ts'
 import type { Store } from '../state/store.ts'
 import type { TasksOptions } from './background-tasks.ts'
 import { LEFT_TO_OTHERS } from './due-queue.ts'
@@ -29,6 +29,13 @@ export interface DueCall {
   readonly mayLeave: () => Promise<boolean>
 }
 
+/** A call that ended, or did not start, because this process stops. */
+export interface StoppedCall {
+  readonly stopped: true
+  /** True if running the tool again does no harm. */
+  readonly mayRepeat: boolean
+}
+
 /** Calls of an unknown tool, and of a tool of a disabled server, fail with these codes. */
 const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISABLED'])
 
@@ -39,13 +46,21 @@ const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISAB
  */
 export const createDueCalls =
   ({ call, lookUpRights, lacksTool, log }: DueWorkOptions, kind: 'job' | 'watcher') =>
-  async ({ id, caller, tool, params = {}, callId, mayLeave }: DueCall): Promise<Outcome | typeof LEFT_TO_OTHERS> => {
+  async ({
+    id,
+    caller,
+    tool,
+    params = {},
+    callId,
+    mayLeave,
+  }: DueCall): Promise<Outcome | StoppedCall | typeof LEFT_TO_OTHERS> => {
     let outcome: Outcome
     try {
       outcome = outcomeOf(
         await call({ name: tool, input: params, callId, caller: refreshCaller(caller, lookUpRights) }),
       ).outcome
     } catch (error) {
+      if (isShuttingDown(error)) return { stopped: true, mayRepeat: error.retryable }
       outcome = failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
     }
     if (outcome.success) return outcome

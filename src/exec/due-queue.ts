@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { ticksOf } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
+import { once } from '../core/once.ts'
 import { createSemaphore } from '../core/semaphore.ts'
 import type { StoredDocument, Table } from '../state/store.ts'
 import type { TasksOptions } from './background-tasks.ts'
@@ -54,6 +55,7 @@ export interface DueQueue<T extends DueEntry> {
   list(owner: string): Promise<readonly { readonly id: string; readonly value: T }[]>
   /** Changes an entry atomically across processes; `undefined` deletes it. Returns the changed entry, if any. */
   change(owner: string, id: string, change: (value: T) => T | undefined): Promise<T | undefined>
+  /** Starts no more runs. Resolves when the running ones have ended. */
   stop(): Promise<void>
 }
 
@@ -156,7 +158,9 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
 
   async function runIfDue(id: string): Promise<void> {
     let row = await table.get(id)
-    if (!row || stopped) return
+    if (!row) return
+    // With several processes, another one then gets the alarm.
+    if (stopped) return alarms.set(id, clock.now())
     const { by } = row.value
     if (by !== undefined) {
       if (!(await isDone(id, by))) return alarms.set(id, nextCheckAt(clock.now()))
@@ -291,11 +295,11 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     },
     list: (owner) => table.list(owner),
     change: (owner, id, to) => update(id, owner, to),
-    async stop() {
+    stop: once(async () => {
       stopped = true
       for (const done of waiting) done()
       await alarms.stop()
-    },
+    }),
   }
 }
 

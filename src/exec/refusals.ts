@@ -1,6 +1,6 @@
 import { sep } from 'node:path'
 import { isResourceExhausted } from '../core/error-codes.ts'
-import { isPegboardError, PegboardError, resultTooLarge } from '../core/errors.ts'
+import { isPegboardError, isShuttingDown, PegboardError, resultTooLarge } from '../core/errors.ts'
 import { classifyFailure, classifyThrown, type FailureClass, hintOf } from '../core/failure-class.ts'
 import { asRecord, isRecord } from '../core/is-record.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
@@ -31,6 +31,20 @@ export function createTimeoutError({ id, timeoutMs, timeoutSetting }: Tool, afte
   return new PegboardError('E_TIMEOUT', `${id} took longer than ${after} ms.`, {
     hint: setting === undefined || after === MAX_CALL_MS ? 'Ask for less.' : `Ask for less, or raise ${setting}.`,
   })
+}
+
+/** The error of a call that was running when the server stopped: who repeats it may do its work twice. */
+export function explainStop(error: unknown, { id, effect, idempotent }: Tool): unknown {
+  if (!isShuttingDown(error) || effect === 'read' || idempotent) return error
+  return new PegboardError(
+    'E_SHUTTING_DOWN',
+    `The server stopped while ${id} was running. It may have changed something.`,
+    {
+      hint: 'Check what it did before you call it again.',
+      retryable: false,
+      cause: error,
+    },
+  )
 }
 
 /** @throws PegboardError E_TOO_LARGE */

@@ -5,7 +5,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { randomId, toId } from '../core/random-id.ts'
 import { type Delivery, textOf } from './channel-delivery.ts'
 import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
-import { createDueQueue, type DueEntry, isDueEntry, LEFT_TO_OTHERS } from './due-queue.ts'
+import { createDueQueue, type DueEntry, isDueEntry, LEFT_TO_OTHERS, type RunResult } from './due-queue.ts'
 import { type Outcome, shortenOutcome } from './outcome.ts'
 import { isRelative, nextRun, parseScheduleTime, skippedRuns } from './schedule-times.ts'
 import { refreshCaller, type StoredCaller, toStoredCaller } from './stored-caller.ts'
@@ -148,6 +148,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       const { caller, tool, params, runKey } = job
       const last = tool === undefined ? undefined : await call({ id, caller, tool, params, callId: runKey, mayLeave })
       if (last === LEFT_TO_OTHERS) return last
+      if (last && 'stopped' in last) return afterInterruption(id, owner, job, last.mayRepeat)
       const notify = async (): Promise<void> => {
         if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
         else if (last && !(await sendToChannel(job, id, last)))
@@ -170,22 +171,30 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       }
       return { change, notify }
     },
-    abandoned(id, owner, job) {
-      const name = nameOf({ ...job, id })
-      const interrupted: Job = { ...job, last: INTERRUPTED, interrupted: (job.interrupted ?? 0) + 1 }
-      if (!job.repeated && (job.tool === undefined || isIdempotent(job.caller, job.tool))) {
-        const now = clock.now()
-        return {
-          change: () => ({ ...interrupted, nextAt: now, plannedAt: now, again: { nextAt: job.nextAt } }),
-          notify: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is run again.`),
-        }
-      }
-      return {
-        change: () => (job.nextAt === null ? undefined : interrupted),
-        notify: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is not run again.`),
-      }
-    },
+    abandoned: (id, owner, job) =>
+      afterInterruption(
+        id,
+        owner,
+        job,
+        !job.repeated && (job.tool === undefined || isIdempotent(job.caller, job.tool)),
+      ),
   })
+
+  function afterInterruption(id: string, owner: string, job: Job, mayRepeat: boolean): RunResult<Job> {
+    const name = nameOf({ ...job, id })
+    const interrupted: Job = { ...job, last: INTERRUPTED, interrupted: (job.interrupted ?? 0) + 1 }
+    if (mayRepeat) {
+      const now = clock.now()
+      return {
+        change: () => ({ ...interrupted, nextAt: now, plannedAt: now, again: { nextAt: job.nextAt } }),
+        notify: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is run again.`),
+      }
+    }
+    return {
+      change: () => (job.nextAt === null ? undefined : interrupted),
+      notify: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is not run again.`),
+    }
+  }
 
   /** True if the result was sent to the job's channel. */
   async function sendToChannel({ caller, channel }: Job, id: string, last: Outcome): Promise<boolean> {

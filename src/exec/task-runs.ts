@@ -1,4 +1,4 @@
-import { isPegboardError, messageOf, PegboardError, shuttingDown } from '../core/errors.ts'
+import { isPegboardError, isShuttingDown, messageOf, PegboardError, shuttingDown } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import { toModernServerRequest } from '../core/server-requests.ts'
 import { noRelay } from '../core/tool.ts'
@@ -161,8 +161,11 @@ export function createTaskRuns(
   async function finish(taskRun: TaskRun, outcome: Outcome, answer: TaskAnswer): Promise<void> {
     const { cancelled } = taskRun
     instance.end()
-    if (stopped && !cancelled && !outcome.success && taskRun.task.idempotent) return release(taskRun)
-    const status = cancelled ? 'cancelled' : stopped ? 'interrupted' : outcome.success ? 'completed' : 'failed'
+    // A call that waited for its turn is rejected, not aborted.
+    const wasRejected = !outcome.success && outcome.code === 'E_SHUTTING_DOWN'
+    const isInterrupted = wasRejected || isShuttingDown(taskRun.abort.signal.reason)
+    if (isInterrupted && !cancelled && !outcome.success && taskRun.task.idempotent) return release(taskRun)
+    const status = cancelled ? 'cancelled' : isInterrupted ? 'interrupted' : outcome.success ? 'completed' : 'failed'
     taskRun.task = { ...taskRun.task, input: undefined, status, finishedAt: clock.now(), outcome, answer }
     alarms.clear(taskRun.task.id)
     await storeResult(taskRun, RETRY_MS.first)

@@ -45,6 +45,7 @@ import {
   createNotOfferedError,
   createTextLimitError,
   createTimeoutError,
+  explainStop,
   findAuthoredFrames,
   MAX_CALL_MS,
   placeOf,
@@ -101,12 +102,10 @@ export interface Calls {
   combineApprovals(requests: readonly CallRequest[]): JointApproval | undefined
   readonly usage: Usage
   load(): { readonly running: number; readonly waiting: number }
-  /**
-   * Rejects new calls and waits up to `graceMs` for running ones. Then it ends those, and their clients get an error.
-   */
+  /** Rejects new calls, and waits up to `graceMs` for running ones, which may still make calls of their own. */
   drain(graceMs: number): Promise<void>
-  /** Rejects new calls and aborts running ones. */
-  stop(): void
+  /** Rejects new calls and aborts running ones. Resolves when their errors are sent. */
+  stop(): Promise<void>
 }
 
 export interface CallsOptions extends Omit<ContextHost, 'profileOf' | 'call'> {
@@ -172,8 +171,8 @@ export function createCalls(options: CallsOptions): Calls {
     run: Run = { id: request.callId, tool: undefined },
     onGate?: OnGateEvent,
   ): Promise<ToolResult> {
-    if (stopped) throw shuttingDown()
     const depth = request.depth ?? 0
+    if (stopped && depth === 0) throw shuttingDown()
     if (depth > MAX_DEPTH)
       throw new PegboardError('E_LOOP_DETECTED', `Tools called each other more than ${MAX_DEPTH} deep.`)
     const first = resolveCallOrAwait(request)
@@ -214,6 +213,7 @@ export function createCalls(options: CallsOptions): Calls {
     let inspection: Inspection | undefined
     const relay = request.relay ? createPausingRelay(request.relay, pauseCall, () => inspection) : noRelay
     let approved: ApprovedCall | undefined
+    let hasStarted = false
     try {
       const answer = passGate(gate, resolved, request, relay, signal, onGate, false, paused)
       if (answer) {
@@ -230,7 +230,7 @@ export function createCalls(options: CallsOptions): Calls {
       }
       if (waited) {
         // The server may have stopped meanwhile.
-        if (stopped) throw shuttingDown()
+        if (stopped && depth === 0) throw shuttingDown()
         resolved = approved ? approved.recheck(resolveCall(request)) : resolveCall(request)
         const answer = approved ? undefined : passGate(gate, resolved, request, relay, signal, onGate, true, paused)
         if (answer) {
@@ -241,6 +241,7 @@ export function createCalls(options: CallsOptions): Calls {
       signal.throwIfAborted()
       const { entry, input, policy } = resolved
       inspection = policy && inspections.of(policy.tripwire(entry.tool), entry.tool.opaque)
+      hasStarted = true
       const toolResult = removeHiddenText(
         entry.tool,
         await runTool(input, { tool: entry.tool, request, relay, run, signal, depth, inspection }),
@@ -274,7 +275,8 @@ export function createCalls(options: CallsOptions): Calls {
           ...(isFailure ? { outcome: 'error', class: run.failure } : { outcome: 'ok' }),
         })
       return result
-    } catch (error) {
+    } catch (thrown) {
+      const error = hasStarted ? explainStop(thrown, resolved.entry.tool) : thrown
       if (approved && wantsPage(error)) gate.keepApproval(approved.pending)
       const pathReplacement = knownPaths(resolved.input, options.roots())
       const failure = toErrorOfRun(error, run, resolved.entry.tool, inspection, options.secrets(), pathReplacement)
@@ -406,14 +408,13 @@ export function createCalls(options: CallsOptions): Calls {
     async drain(graceMs) {
       stopped = true
       await waitUntilIdle(graceMs)
-      abortAll()
+    },
+    async stop() {
+      stopped = true
+      for (const abort of running.keys()) abort.abort(shuttingDown())
       await waitUntilIdle(ABORT_GRACE_MS)
       // The results of calls that ended last are sent one turn later.
       await new Promise((resolve) => setImmediate(resolve))
-    },
-    stop() {
-      stopped = true
-      abortAll()
     },
   }
 
@@ -423,10 +424,6 @@ export function createCalls(options: CallsOptions): Calls {
       resolveIdle = resolve
     })
     await waitAtMost(ms, ended)
-  }
-
-  function abortAll(): void {
-    for (const abort of running.keys()) abort.abort(shuttingDown())
   }
 }
 

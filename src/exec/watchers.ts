@@ -106,6 +106,8 @@ export function createWatchers(options: WatchersOptions): Watchers {
       const { caller, tool, params } = watcher
       const fullOutcome = await call({ id, caller, tool, params, mayLeave })
       if (fullOutcome === LEFT_TO_OTHERS) return fullOutcome
+      // The next check reads the value again.
+      if ('stopped' in fullOutcome) return { change: (current) => current }
       const outcome = shortenOutcome(withoutParts(fullOutcome, volatileParts(caller, tool)))
       if (!outcome.success && outcome.code === 'E_NOT_FOUND' && lacksTool(caller, tool)) {
         log.warn('a watcher was dropped, because its tool is gone', { watcher: id, tool })

@@ -357,6 +357,33 @@ describe('a schedule', () => {
     expect(await third.schedule.get(localCaller, id)).toMatchObject({ runs: 2, interrupted: 2 })
   })
 
+  it('runs again what a stopping process rejected before it started, but not what it ended', async () => {
+    let stopping = true
+    const { process, pass, calls } = rig(({ name }) => {
+      if (stopping)
+        throw new PegboardError('E_SHUTTING_DOWN', 'The server is stopping.', { retryable: name === 'pay.later' })
+      return 'done'
+    })
+    const { schedule, notices } = process()
+    await schedule.start()
+    for (const tool of ['pay.later', 'pay.now']) await schedule.add(localCaller, { tool, when: 'in 5s', label: tool })
+    await pass(5_000)
+    await schedule.stop()
+    expect(calls.sort()).toEqual(['pay.later', 'pay.now'])
+    stopping = false
+    const next = process()
+    await next.schedule.start()
+    await pass(5_000)
+    expect(calls.slice(2)).toEqual(['pay.later'])
+    expect([...(await notices()), ...(await next.notices())].map((line) => line.replace(/ \(.*\)/, '')).sort()).toEqual(
+      [
+        'Scheduled job pay.later gave "done"',
+        'Scheduled job pay.later was interrupted, and is run again.',
+        'Scheduled job pay.now was interrupted, and is not run again.',
+      ],
+    )
+  })
+
   it('runs within 15 s what a process planned before it died', async () => {
     const { process, pass, calls, clock } = rig()
     const [first, second] = [process(), process()]

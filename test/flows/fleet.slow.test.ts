@@ -203,6 +203,32 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
     expect(JSON.stringify(told).match(/\[NOTICE\]/g)).toHaveLength(1)
   }, 90_000)
 
+  it('take over the idempotent work of one that is stopped', async () => {
+    const fleet = await startFleet(2, settings, { 'work.mjs': WORK })
+    const [member, other] = fleet.members as [Member, Member]
+    const runningIn = (n: number) => runsOf(fleet).flatMap((line) => line.match(`^safe ${n} (\\d+)`)?.[1] ?? [])
+    const [one, two] = await Promise.all([clientOf(member.url, 'modern'), clientOf(other.url, 'modern')])
+    const { task_id } = await call(one, 'background_run', { name: 'work.safe', params: { n: 1, ms: 9_000 } })
+    // Either process may run a job, so several are due.
+    for (let n = 2; n < 10; n++)
+      await call(one, 'schedule_once', {
+        when: 'in 1s',
+        name: 'work.safe',
+        params: { n, ms: 9_000 },
+        label: `job ${n}`,
+      })
+    await until(() => runsOf(fleet).length === 9)
+    const stopped = String(member.child.pid)
+    const interrupted = [1, 2, 3, 4, 5, 6, 7, 8, 9].filter((n) => runningIn(n)[0] === stopped)
+    expect(interrupted.length).toBeGreaterThan(1)
+    member.child.kill('SIGTERM')
+    await until(() => interrupted.every((n) => runningIn(n).length === 2), 30_000)
+    for (const n of interrupted) expect(runningIn(n)).toEqual([stopped, String(other.child.pid)])
+    expect(await call(two, 'background_wait', { task_id, timeout: 30 })).toMatchObject({ status: 'completed' })
+    await until(async () => ((await call(two, 'schedule_list')) as { total: number }).total === 0, 30_000)
+    expect(runsOf(fleet).filter((line) => line.startsWith('safe'))).toHaveLength(9 + interrupted.length)
+  }, 90_000)
+
   it('lose nothing and repeat nothing, whichever of them is killed', async () => {
     const fleet = await startFleet(3, settings, { 'work.mjs': WORK })
     const { members } = fleet
