@@ -295,6 +295,7 @@ async function serveHttp({ app, config, args, io, follow, caller, modulesLoaded 
   if (facts.loading) modulesLoaded.then(printLoaded, () => undefined)
   await follow()
   await waitForStop(io)
+  server.drain()
   await app.drain(GRACE_MS)
   await page?.withdraw()
   await server.close(GRACE_MS)

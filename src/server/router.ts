@@ -73,6 +73,8 @@ export interface RouterContext {
   readonly within?: Observer['runInContext'] | undefined
   /** Responses that are not finished, without event streams. */
   readonly running: Set<ServerResponse>
+  /** True while the calls of a stopping process end: a load balancer then sends requests to other processes. */
+  draining: boolean
   closing: boolean
 }
 
@@ -236,7 +238,7 @@ export async function createHandlers({ sessions, sse, modern, context }: Parts):
   return {
     health: ({ res }) => sendJson(res, 200, context.health()),
     async ready({ res }) {
-      const reason = context.closing ? 'the server is stopping' : await context.ready()
+      const reason = context.draining ? 'the server is stopping' : await context.ready()
       if (reason === undefined) return sendJson(res, 200, { status: 'ready' })
       res.setHeader('retry-after', '2')
       sendJson(res, 503, { status: 'not ready', reason })

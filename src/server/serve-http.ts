@@ -62,6 +62,8 @@ export interface HttpServer {
   readonly url: string
   readonly port: number
   sessions(): { readonly streamable: number; readonly sse: number }
+  /** Makes `GET /ready` answer 503. Other requests are answered as before. */
+  drain(): void
   /** Refuses new requests, waits up to `graceMs` (default 0) for running ones, then closes all streams and sessions. */
   close(graceMs?: number): Promise<void>
 }
@@ -126,6 +128,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     resource: () => access?.metadata(),
     profile,
     hasProfile: options.hasProfile ?? ((name) => name === profile),
+    draining: false,
     closing: false,
     running,
     health: () => options.health(),
@@ -175,6 +178,7 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
   })
 
   const shutDown = async (graceMs: number): Promise<void> => {
+    context.draining = true
     context.closing = true
     stopTokenChecks?.()
     const stopped = new Promise<void>((resolve) => server.close(() => resolve()))
@@ -191,6 +195,9 @@ export async function serveHttp(options: HttpOptions): Promise<HttpServer> {
     url: local(),
     port,
     sessions: () => ({ streamable: sessions.size, sse: sse.size }),
+    drain() {
+      context.draining = true
+    },
     close(graceMs = 0) {
       closed ??= shutDown(graceMs)
       return closed

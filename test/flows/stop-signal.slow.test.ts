@@ -23,9 +23,9 @@ const tool = (name, more) => ({
 export default { name: 'work', description: 'Work that takes time.', tools: {
   sync: tool('sync', { effect: 'write', idempotent: true }),
   pay: tool('pay', { effect: 'write' }),
-  steps: { description: 'Works in two steps.', effect: 'write', run: async (_input, ctx) => {
+  steps: { description: 'Works in two steps, the second after SIGTERM.', effect: 'write', run: async (_input, ctx) => {
     appendFileSync(join(process.env.HOME, 'steps.txt'), 'started\\n')
-    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    await new Promise((resolve) => process.once('SIGTERM', () => setTimeout(resolve, 100)))
     return (await ctx.call('work.step')).value
   } },
   step: { description: 'The second step.', effect: 'write', run: () => ({ steps: 2 }) },
@@ -125,6 +125,23 @@ describe('SIGTERM', () => {
       },
       { code: 'E_SHUTTING_DOWN', message: 'The server is stopping.', retryable: true },
     ])
+  })
+
+  it('makes /ready answer 503 while running calls end, and answers other requests', async () => {
+    const where = openPlace()
+    const served = await serveHttp(where)
+    const client = await clientAt(served)
+    const ready = async (): Promise<unknown> => {
+      const response = await fetch(new URL('/ready', served.url))
+      return [response.status, await response.json()]
+    }
+    expect(await ready()).toEqual([200, { status: 'ready' }])
+    const answer = client.callTool({ name: 'work__pay' })
+    await until(() => linesOf(where, 'pay').length === 1)
+    served.child.kill('SIGTERM')
+    await expect.poll(ready).toEqual([503, { status: 'not ready', reason: 'the server is stopping' }])
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('work__pay')
+    expect(answerOf(await answer).error.code).toBe('E_SHUTTING_DOWN')
   })
 
   it('lets a running call make calls of its own during the grace period', async () => {
