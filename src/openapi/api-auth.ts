@@ -4,8 +4,8 @@ import { PegboardError } from '../core/errors.ts'
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { lookUp } from './api-document.ts'
-import type { RequestDraft } from './build-request.ts'
-import type { AuthProfile } from './openapi-options.ts'
+import { baseOf, type RequestDraft } from './build-request.ts'
+import type { ApiSettings, AuthProfile } from './openapi-options.ts'
 import type { RequestPlan } from './plan-operation.ts'
 import type { Send } from './send-request.ts'
 
@@ -29,17 +29,16 @@ interface Token {
 }
 
 /**
- * @param profiles by security scheme; `*` applies to all
  * @param mayHaveSecrets true for addresses that may get credentials
  */
 export function createAuth(
   id: string,
-  profiles: Readonly<Record<string, AuthProfile>>,
-  headers: Readonly<Record<string, string>>,
+  settings: Pick<ApiSettings, 'auth' | 'headers' | 'baseUrl' | 'document'>,
   send: Send,
   clock: Clock,
   mayHaveSecrets: (url: URL) => boolean,
 ): Auth {
+  const { auth: profiles, headers } = settings
   const tokens = new Map<string, Promise<Token>>()
   const secrets = new Set([
     ...Object.entries(headers).flatMap(([name, value]) =>
@@ -49,14 +48,14 @@ export function createAuth(
   ])
 
   /** The profiles for an operation: those of the first alternative that is fully configured. */
-  function chooseProfiles(plan: RequestPlan, schemes: Json): Array<readonly [AuthProfile, Json, readonly string[]]> {
+  function chooseProfiles(plan: RequestPlan, schemes: Json): readonly ChosenProfile[] {
     const generalProfile = profiles['*']
     if (generalProfile) {
       if (plan.security?.length === 0) return []
       const names = plan.security?.flatMap((requirement) => Object.keys(requirement)) ?? Object.keys(schemes)
       const name = names.find((schemeName) => matchesScheme(generalProfile, schemes[schemeName])) ?? ''
       const scopes = plan.security?.find((requirement) => Object.hasOwn(requirement, name))?.[name] ?? []
-      return [[generalProfile, asRecord(schemes[name]), scopes]]
+      return [{ profile: generalProfile, path: authPath(id), scheme: asRecord(schemes[name]), scopes }]
     }
     const alternatives = plan.security ?? Object.keys(profiles).map((name) => ({ [name]: [] }))
     const alternative = alternatives.find((requirement) => {
@@ -65,48 +64,45 @@ export function createAuth(
     })
     return Object.entries(alternative ?? {}).flatMap(([name, scopes]) => {
       const profile = profiles[name]
-      return profile ? [[profile, asRecord(schemes[name]), scopes] as const] : []
+      return profile ? [{ profile, path: authPath(id, name), scheme: asRecord(schemes[name]), scopes }] : []
     })
   }
 
   async function getToken(
-    profile: Extract<AuthProfile, { type: 'oauth2' }>,
-    scheme: Json,
-    requiredScopes: readonly string[],
+    profile: OAuthProfile,
+    { path, scheme, scopes: requiredScopes }: ChosenProfile,
+    document: Json,
     signal: AbortSignal,
   ): Promise<string> {
-    const flow = asRecord(asRecord(scheme['flows'])['clientCredentials'])
-    const url = profile.tokenUrl ?? flow['tokenUrl']
+    const url =
+      profile.tokenUrl === undefined ? tokenUrlOf(scheme, serverOf(id, settings, document)) : new URL(profile.tokenUrl)
     const scopes = profile.scopes ?? requiredScopes
-    if (typeof url !== 'string' || !URL.canParse(url))
-      throw new PegboardError('E_BACKEND_UNAVAILABLE', `The document of ${id} does not name a token URL.`, {
+    const hint = `The operator can set ${path}.tokenUrl.`
+    if (!url)
+      throw new PegboardError('E_BACKEND_UNAVAILABLE', `The document of ${id} names no token URL.`, {
         class: 'server_setup',
-        hint: `The operator can set openapi.${id}.auth.tokenUrl.`,
+        hint,
       })
-    if (profile.tokenUrl === undefined && !mayHaveSecrets(new URL(url)))
+    if (profile.tokenUrl === undefined && !mayHaveSecrets(url))
       throw new PegboardError(
         'E_BACKEND_UNAVAILABLE',
         `The document of ${id} wants its credentials sent to an address the operator did not name.`,
-        { class: 'server_setup', hint: `The operator can set openapi.${id}.auth.tokenUrl.` },
+        { class: 'server_setup', hint },
       )
-    const key = JSON.stringify([url, profile.clientId, scopes])
+    const key = JSON.stringify([url.href, profile.clientId, scopes])
     const cached = tokens.get(key)
     if (cached) {
       const { value, expiresAt } = await raceAbort(cached, signal)
       if (expiresAt > clock.now()) return value
     }
     // Shared by concurrent calls, so cancelling one of them does not cancel the request.
-    const pendingToken = requestToken(new URL(url), profile, scopes)
+    const pendingToken = requestToken(url, profile, scopes)
     tokens.set(key, pendingToken)
     pendingToken.catch(() => tokens.get(key) === pendingToken && tokens.delete(key))
     return (await raceAbort(pendingToken, signal)).value
   }
 
-  async function requestToken(
-    url: URL,
-    profile: Extract<AuthProfile, { type: 'oauth2' }>,
-    scopes: readonly string[],
-  ): Promise<Token> {
+  async function requestToken(url: URL, profile: OAuthProfile, scopes: readonly string[]): Promise<Token> {
     const response = await send({
       method: 'POST',
       url,
@@ -143,23 +139,20 @@ export function createAuth(
 
   return {
     async sign(draft, plan, document, signal) {
-      const declaredSchemes = asRecord(asRecord(document['components'])['securitySchemes'])
-      const schemes = Object.fromEntries(
-        Object.entries(declaredSchemes).map(([name, scheme]) => [name, lookUp(document, scheme) ?? {}]),
-      )
-      const chosen = chooseProfiles(plan, schemes)
+      const chosen = chooseProfiles(plan, securitySchemesOf(document))
       if ((chosen.length > 0 || Object.keys(headers).length > 0) && !mayHaveSecrets(draft.url))
         throw new PegboardError(
           'E_BACKEND_UNAVAILABLE',
           `The document of ${id} is on another server than its API, so credentials are not sent there.`,
           { class: 'server_setup', hint: `The operator can set openapi.${id}.baseUrl.` },
         )
-      for (const [profile, scheme, scopes] of chosen) {
-        if (profile.type === 'apiKey') addApiKey(draft, profile, scheme)
+      for (const one of chosen) {
+        const { profile } = one
+        if (profile.type === 'apiKey') addApiKey(draft, profile, one.scheme)
         else if (profile.type === 'bearer') draft.headers['authorization'] = `Bearer ${profile.token}`
         else if (profile.type === 'basic')
           draft.headers['authorization'] = createBasicHeader(profile.username, profile.password)
-        else draft.headers['authorization'] = `Bearer ${await getToken(profile, scheme, scopes, signal)}`
+        else draft.headers['authorization'] = `Bearer ${await getToken(profile, one, document, signal)}`
       }
     },
     discardTokens() {
@@ -177,6 +170,45 @@ export function createAuth(
   }
 }
 
+type OAuthProfile = Extract<AuthProfile, { type: 'oauth2' }>
+
+interface ChosenProfile {
+  readonly profile: AuthProfile
+  /** The setting that has the profile. */
+  readonly path: string
+  readonly scheme: Json
+  readonly scopes: readonly string[]
+}
+
+export const authPath = (id: string, schemeName?: string): string =>
+  `openapi.${id}.auth${schemeName === undefined ? '' : `.${schemeName}`}`
+
+export function securitySchemesOf(document: Json): Readonly<Record<string, Json>> {
+  const declaredSchemes = asRecord(asRecord(document['components'])['securitySchemes'])
+  return Object.fromEntries(
+    Object.entries(declaredSchemes).map(([name, scheme]) => [name, lookUp(document, scheme) ?? {}]),
+  )
+}
+
+/** The server that relative token URLs belong to; undefined if neither the settings nor the document name one. */
+export function serverOf(
+  id: string,
+  { baseUrl, document: location }: Pick<ApiSettings, 'baseUrl' | 'document'>,
+  document: Json,
+): URL | undefined {
+  try {
+    return baseOf(id, { servers: Array.isArray(document['servers']) ? document['servers'] : [] }, baseUrl, location)
+  } catch {
+    return undefined
+  }
+}
+
+/** OpenAPI resolves a relative token URL against the server. */
+export function tokenUrlOf(scheme: Json, server: URL | undefined): URL | undefined {
+  const { tokenUrl } = asRecord(asRecord(scheme['flows'])['clientCredentials'])
+  return typeof tokenUrl === 'string' && URL.canParse(tokenUrl, server?.href) ? new URL(tokenUrl, server) : undefined
+}
+
 function addApiKey(draft: RequestDraft, profile: Extract<AuthProfile, { type: 'apiKey' }>, scheme: Json): void {
   const location = profile.in ?? scheme['in'] ?? 'header'
   const name = profile.name ?? (typeof scheme['name'] === 'string' ? scheme['name'] : 'x-api-key')
@@ -190,7 +222,7 @@ function addApiKey(draft: RequestDraft, profile: Extract<AuthProfile, { type: 'a
   } else draft.headers[name.toLowerCase()] = profile.value
 }
 
-function matchesScheme(profile: AuthProfile, scheme: unknown): boolean {
+export function matchesScheme(profile: AuthProfile, scheme: unknown): boolean {
   if (!isRecord(scheme)) return false
   if (profile.type === 'apiKey' || profile.type === 'oauth2') return scheme['type'] === profile.type
   return scheme['type'] === 'http' && String(scheme['scheme']).toLowerCase() === profile.type

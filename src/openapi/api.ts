@@ -20,6 +20,7 @@ import { createAuth } from './api-auth.ts'
 import { createDocumentError, hashOf, type LoadedDocument, loadDocument } from './api-document.ts'
 import { findAddressProblem, originsOf } from './api-origins.ts'
 import { baseOf, buildRequest } from './build-request.ts'
+import { findCredentialProblems } from './credential-problems.ts'
 import { type ApiSettings, isUrl } from './openapi-options.ts'
 import { isTooLarge, sourceOf } from './operation-source.ts'
 import { isOperation, type ListedOperation, type OperationRecord, operationsOf } from './operations.ts'
@@ -97,7 +98,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   const isAllowed = (name: string): boolean => leftOutBy(filters, name) === undefined
   const origins = originsOf(settings)
   const sender = createSender(id, origins.mayBePrivate, `openapi.${id}.allowPrivate`)
-  const auth = createAuth(id, settings.auth, settings.headers, sender.send, clock, origins.mayHaveSecrets)
+  const auth = createAuth(id, settings, sender.send, clock, origins.mayHaveSecrets)
   const isRemote = isUrl(settings.document)
 
   let state: OwnerState = 'connecting'
@@ -343,9 +344,10 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   const findProblems = (): string[] => namingProblems(`openapi.${id}.tools`, id, settings, toolsByName, catalog)
 
-  function findAddressProblems(): string[] {
+  function findDocumentProblems(): string[] {
     const apiDocument = document ?? (isDocumentLost ? undefined : documents.get(key))
-    return apiDocument ? findAddressProblem(id, settings, apiDocument) : []
+    if (!apiDocument) return []
+    return [...findAddressProblem(id, settings, apiDocument), ...findCredentialProblems(id, settings, apiDocument)]
   }
 
   async function call(
@@ -422,7 +424,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     },
     refresh,
     status: () => ({ id, module, state, tools: tools.length, ...(reason === undefined ? {} : { reason }) }),
-    problems: () => [...findProblems(), ...findAddressProblems()],
+    problems: () => [...findProblems(), ...findDocumentProblems()],
     async stop() {
       stopped = true
       cancel?.()
