@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { appendSentence } from '../core/append-sentence.ts'
 import { asRecord } from '../core/is-record.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { isText, MULTIPART } from './media-types.ts'
@@ -78,11 +79,10 @@ function isFileSchema(
 }
 
 function describeFile({ type, description }: JsonSchema): JsonSchema {
-  const note = 'Content of the file, as base64.'
   return {
     type: [type].flat().includes('null') ? ['string', 'null'] : 'string',
     contentEncoding: 'base64',
-    description: typeof description === 'string' ? `${description.replace(/([^.!?])$/, '$1.')} ${note}` : note,
+    description: appendSentence(description, 'Content of the file, as base64.'),
   }
 }
 

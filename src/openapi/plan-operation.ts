@@ -1,9 +1,10 @@
+import { appendSentence } from '../core/append-sentence.ts'
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Example } from '../core/tool.ts'
 import { lookUp } from './api-document.ts'
-import { FORM, isJson, MULTIPART } from './media-types.ts'
+import { FORM, isJson, isText, MULTIPART } from './media-types.ts'
 import { type Part, planPart } from './multipart.ts'
 import { type Converter, createConverter } from './operation-schema.ts'
 import { descriptionOf, findOperation, listParameters, type OperationRecord } from './operations.ts'
@@ -193,7 +194,7 @@ const PREFERRED: ReadonlyArray<(type: string) => boolean> = [
   isJson,
   (type) => type.startsWith(FORM),
   (type) => type.startsWith(MULTIPART),
-  (type) => type.startsWith('text/'),
+  isText,
   () => true,
 ]
 const preferenceOf = (type: string): number => PREFERRED.findIndex((matches) => matches(type))
@@ -220,13 +221,11 @@ function planBody(document: Json, operation: Json, converter: Converter, args: A
     const argument = args.findFreeName('body', 'request')
     args.properties[argument] = isStructured
       ? addDescription(hasFiles ? schema : converter.convert(media['schema'] ?? {}), raw)
-      : addDescription(
-          { type: 'string', ...(preferenceOf(contentType) === 4 ? {} : { contentEncoding: 'base64' }) },
-          raw,
-        )
+      : describeRawBody(contentType, raw)
     if (isRequired) args.required.push(argument)
-    if (exampleBody !== undefined) args.example[argument] = exampleBody
-    return { ...base, bodyArgument: argument, isBase64: preferenceOf(contentType) === 5 }
+    // The example of an XML schema is often an object.
+    if (isStructured ? exampleBody !== undefined : typeof exampleBody === 'string') args.example[argument] = exampleBody
+    return { ...base, bodyArgument: argument, isBase64: !isStructured && !isText(contentType) }
   }
 
   const namesByArgument = new Map<string, string>()
@@ -239,6 +238,18 @@ function planBody(document: Json, operation: Json, converter: Converter, args: A
     if (isRecord(exampleBody) && Object.hasOwn(exampleBody, name)) args.example[argument] = exampleBody[name]
   }
   return { ...base, fields: namesByArgument, isBase64: false }
+}
+
+function describeRawBody(contentType: string, raw: Json): JsonSchema {
+  const type = toPrintable(contentType)
+  const { description } = addDescription({}, raw)
+  return isText(contentType)
+    ? { type: 'string', description: appendSentence(description, `Text of the type ${type}.`) }
+    : {
+        type: 'string',
+        contentEncoding: 'base64',
+        description: appendSentence(description, `Bytes of the type ${type}, as base64.`),
+      }
 }
 
 /** How the fields of a multipart body are sent, and its schema with base64 for files. */

@@ -100,6 +100,30 @@ const DOCUMENT = {
         responses: {},
       },
     },
+    ...Object.fromEntries(
+      [
+        'application/xml',
+        'application/soap+xml; charset=utf-8',
+        'text/csv',
+        'application/x-yaml',
+        'application/pdf',
+      ].map((type) => [
+        `/${type.replaceAll(/[^a-z]/g, '_')}`,
+        {
+          put: {
+            requestBody: { required: true, content: { [type]: { schema: { type: 'object', example: { a: 1 } } } } },
+            responses: {},
+          },
+        },
+      ]),
+    ),
+    '/preferred': {
+      put: {
+        operationId: 'preferText',
+        requestBody: { content: { 'application/pdf': {}, 'application/xml': { example: '<a/>' } } },
+        responses: {},
+      },
+    },
     '/raw': {
       patch: {
         operationId: 'prefer',
@@ -227,6 +251,37 @@ describe('a request', () => {
 
       await call('api_things.list', { body: [1, { a: 2 }] })
       expect(last().body.toString()).toBe('[1,{"a":2}]')
+    }))
+
+  it.each([
+    ['application_xml', 'application/xml'],
+    ['application_soap_xml_charset_utf', 'application/soap+xml; charset=utf-8'],
+    ['text_csv', 'text/csv'],
+    ['application_x_yaml', 'application/x-yaml'],
+  ])('sends a text body as it is: %s', (name, type) =>
+    withApis(api(), async ({ call, tool }) => {
+      expect(tool(`api_things.put_${name}`).input.json['properties']).toEqual({
+        body: { type: 'string', description: `Text of the type ${type}.` },
+      })
+      expect(tool(`api_things.put_${name}`).examples).toEqual([])
+      await call(`api_things.put_${name}`, { body: '<a>ü</a>' })
+      expect(last().headers['content-type']).toBe(type)
+      expect(last().body.toString()).toBe('<a>ü</a>')
+    }),
+  )
+
+  it('has bytes as base64, and prefers text to bytes', () =>
+    withApis(api(), async ({ call, tool }) => {
+      expect(tool('api_things.put_application_pdf').input.json['properties']).toEqual({
+        body: {
+          type: 'string',
+          contentEncoding: 'base64',
+          description: 'Bytes of the type application/pdf, as base64.',
+        },
+      })
+      expect(tool('api_things.preferText').examples).toEqual([{ input: { body: '<a/>' } }])
+      await call('api_things.preferText', { body: '<a/>' })
+      expect(last().headers['content-type']).toBe('application/xml')
     }))
 
   it('is validated against its schema first', () =>
