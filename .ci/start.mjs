@@ -1,7 +1,7 @@
 // What the README's first command promises: the server starts from the repository's own configuration, prints how to
 // connect, answers a client over HTTP, and goes when told to without a complaint.
 import { spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -30,11 +30,14 @@ try {
   for (let tries = 0; tries < 300 && !printed.includes('VS Code'); tries++) await setTimeout(100)
   process.stdout.write(printed)
   const url = /https?:\/\/\S+\/mcp/.exec(printed)?.[0]
-  const token = /Bearer ([A-Za-z0-9_-]{16,})/.exec(printed)?.[1]
+  // stdout is a pipe, so the token is not printed: only where it is.
+  const token = (await readFile(join(state, 'token'), 'utf8')).trim()
   for (const part of ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code'])
     if (!printed.includes(part)) throw new Error(`"${part}" was not printed`)
   if (!/direct mode|still loading/.test(printed)) throw new Error('what clients see was not printed')
-  if (!url || !token) throw new Error('no URL or token was printed')
+  if (!url || !printed.includes(`the token in ${join(state, 'token')}`))
+    throw new Error('the URL or the token was not named')
+  if (printed.includes(token)) throw new Error('the token was printed')
   const client = new Client({ name: 'ci', version: '1.0.0' })
   await client.connect(
     new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers: { authorization: `Bearer ${token}` } } }),

@@ -35,6 +35,7 @@ export function place(settings: Record<string, unknown> = {}, modules: Record<st
 export interface Served {
   readonly child: ChildProcess
   readonly url: string
+  /** The token that Pegboard created; empty if the settings have one. */
   readonly token: string
   readonly ended: Promise<unknown>
   /** Its output after the line with its address, and on stderr. */
@@ -64,7 +65,8 @@ export async function serveHttp(
   child.stdout.on('data', (text: Buffer) => {
     stdout += text
   })
-  const { url, token } = JSON.parse(line.toString()) as { url: string; token: string }
+  const { url, tokenFile } = JSON.parse(line.toString()) as { url: string; tokenFile?: string }
+  const token = tokenFile === undefined ? '' : readFileSync(tokenFile, 'utf8').trim()
   return { child, url, token, ended, stdout: () => stdout, stderr: () => stderr }
 }
 

@@ -41,8 +41,9 @@ export default {
 
 /** A server whose state folder is a small disk (8 MB by default), and its restart on the same disk. */
 export async function serveOnSmallDisk(between = ':', size = '8m') {
+  const token = 'the-token-for-the-small-disk'
   const where = place(
-    { exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true } },
+    { exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true }, server: { http: { token } } },
     { 'disk.mjs': DISK },
   )
   const state = join(where.dir, 'state')
@@ -68,7 +69,7 @@ export async function serveOnSmallDisk(between = ':', size = '8m') {
   })
   const connect = async () => {
     const [line] = (await once(child.stdout, 'data')) as [Buffer]
-    const { url, token } = JSON.parse(line.toString()) as { url: string; token: string }
+    const { url } = JSON.parse(line.toString()) as { url: string }
     const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
     const headers = { authorization: `Bearer ${token}` }
     await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))

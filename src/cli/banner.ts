@@ -11,9 +11,14 @@ export interface ServeFacts {
   readonly url?: string
   /** URLs of named profiles. */
   readonly profiles?: readonly string[]
+  /** Only for a terminal. */
   readonly token?: string
-  /** Address of the page, with a code that opens it once. */
+  /** Has the token that Pegboard created. */
+  readonly tokenFile?: string
+  /** Address of the page. */
   readonly page?: string
+  /** The address with a code that logs in once; only for a terminal. */
+  readonly pageLink?: string
   readonly mode: string
   readonly why: string
   readonly tools: number
@@ -34,7 +39,9 @@ export function factsOf(
   http?: {
     readonly url: string
     readonly token: string | undefined
+    readonly tokenFile?: string | undefined
     readonly page?: string | undefined
+    readonly pageLink?: string | undefined
     readonly profiles?: readonly string[]
     readonly names?: readonly string[] | undefined
   },
@@ -46,7 +53,13 @@ export function factsOf(
     ...(http?.profiles && http.profiles.length > 0
       ? { profiles: http.profiles.map((id) => `${http.url}/${encodeURIComponent(id)}`) }
       : {}),
-    ...omitUndefined({ token: http?.token, page: http?.page, names: http?.names }),
+    ...omitUndefined({
+      token: http?.token,
+      tokenFile: http?.tokenFile,
+      page: http?.page,
+      pageLink: http?.pageLink,
+      names: http?.names,
+    }),
     mode,
     why,
     tools: view.size,
@@ -68,13 +81,17 @@ const describeNames = (names: readonly string[]): string =>
     ? `It listens on every address of this machine. Clients on other machines reach it as: ${names.join(', ')}.`
     : 'It listens on every address of this machine. To allow clients on other machines, add its host names to server.http.allowedHosts.'
 
+function describePage({ page, pageLink }: ServeFacts): string[] {
+  if (pageLink !== undefined)
+    return [`Its page: ${pageLink}\n(This link works once, for 10 minutes. For a new one, run pegboard ui)`]
+  return page === undefined ? [] : [`Its page: ${page} (to open it, run pegboard ui)`]
+}
+
 /** The lines `serve` prints. @param connection undefined leaves out the snippets */
 export function formatBanner(facts: ServeFacts, connection: ConnectionInfo | undefined): string {
   const lines = [
     facts.url === undefined ? 'Pegboard serves on stdio.' : `Pegboard serves at ${facts.url}`,
-    ...(facts.page === undefined
-      ? []
-      : [`Its page: ${facts.page}\n(This link works once, for 10 minutes. For a new one, run pegboard ui)`]),
+    ...describePage(facts),
     ...(facts.names ? [describeNames(facts.names)] : []),
     ...(facts.loading ? ['Some modules are still loading. Clients get their tools when they are ready.'] : []),
     // Before any module has loaded, the numbers would be misleading.
@@ -88,8 +105,10 @@ export function formatBanner(facts: ServeFacts, connection: ConnectionInfo | und
     ...facts.failed.map((failed) => `Not loaded: ${failureLine(failed)}`),
   ]
   if (!connection) return `${lines.join('\n')}\n`
-  if (connection.http?.token === PLACEHOLDER)
-    lines.push(`Replace ${PLACEHOLDER} below with a token from server.http.tokens or from pegboard token create.`)
+  if (connection.http?.tokenSource !== undefined)
+    lines.push(
+      `Replace ${PLACEHOLDER} below with ${connection.http.tokenSource}, or with one from pegboard token create.`,
+    )
   const snippets = createSnippets(connection).map(({ client, place, text }) => `\n${client}, ${place}:\n${text}\n`)
   return `${lines.join('\n')}\n${snippets.join('')}`
 }

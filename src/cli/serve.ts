@@ -253,7 +253,7 @@ async function serveStdio({ app, config, args, io, follow, caller: initialCaller
 }
 
 async function serveHttp({ app, config, args, io, follow, caller, modulesLoaded }: ServeContext): Promise<void> {
-  const token = await tokenFor(config)
+  const { token, file: tokenFile } = await tokenFor(config)
   if (token !== undefined) io.onSecrets?.([token])
   const { listenHttp } = await import('../server/listen-http.ts')
   const { createServedPage } = await import('./served-page.ts')
@@ -267,18 +267,35 @@ async function serveHttp({ app, config, args, io, follow, caller, modulesLoaded 
     forget: app.forget,
     page: page?.create,
   })
-  const pageUrl = await page?.announce(server.url)
+  await page?.announce(server.url)
   const { formatBanner, factsOf, describeExposure } = await import('./banner.ts')
   const { isWildcard } = await import('../server/origin-check.ts')
   const { PLACEHOLDER } = await import('./snippets.ts')
   const { withTypedCommands } = await import('./invocation.ts')
   const { auth, oauth, tokens, host, publicUrl, allowedHosts } = config.server.http
   const names = [...(publicUrl === undefined ? [] : [new URL(publicUrl).hostname]), ...allowedHosts]
-  const http = { url: `${server.url}/mcp`, token, names: isWildcard(host) ? names : undefined }
+  // A pipe often leads to a journal that others can read. Only a terminal gets the token and a link that logs in.
+  const isTerminal = io.terminal?.out === true
+  const shownToken = isTerminal ? token : undefined
+  const url = `${server.url}/mcp`
   // On other machines, clients use tokens of their own or those of an OAuth issuer.
-  const needsToken = auth === 'token' && (tokens.length > 0 || !oauth)
-  const bannerHttp = { ...http, token: token ?? (needsToken ? PLACEHOLDER : undefined) }
-  const facts = factsOf(app, caller, { ...http, page: pageUrl, profiles: Object.keys(config.profiles) })
+  const needsToken = token !== undefined || (auth === 'token' && (tokens.length > 0 || !oauth))
+  const placeholder = needsToken && shownToken === undefined ? PLACEHOLDER : undefined
+  const tokenInConfig = token === undefined ? 'a token from server.http.tokens' : 'the value of server.http.token'
+  const bannerHttp = {
+    url,
+    token: shownToken ?? placeholder,
+    tokenSource: placeholder && (tokenFile === undefined ? tokenInConfig : `the token in ${tokenFile}`),
+  }
+  const facts = factsOf(app, caller, {
+    url,
+    names: isWildcard(host) ? names : undefined,
+    profiles: Object.keys(config.profiles),
+    token: shownToken,
+    tokenFile,
+    page: page && `${server.url}/ui`,
+    pageLink: isTerminal ? page?.createLink() : undefined,
+  })
   if (args.values['json'] === true) io.stdout(`${JSON.stringify(facts)}\n`)
   else
     io.stdout(
@@ -306,14 +323,16 @@ function createConnectionInfo({ args, config, io }: Pick<ServeContext, 'args' | 
   return { ...io.self, config: config.file, ...(profile === undefined ? {} : { profile }) }
 }
 
-async function tokenFor(config: Config): Promise<string | undefined> {
+/** The token of the operator, and the file that has it if the configuration does not. */
+async function tokenFor(config: Config): Promise<{ readonly token?: string | undefined; readonly file?: string }> {
   const { isLoopback } = await import('../server/origin-check.ts')
   const { auth, token, host } = config.server.http
-  if (auth === 'none') return undefined
+  if (auth === 'none') return {}
   // For other machines the operator sets the token; serveHttp refuses to start without one.
-  if (token !== undefined || !isLoopback(host)) return token
+  if (token !== undefined || !isLoopback(host)) return { token }
   const { loadOrCreateToken } = await import('../server/bearer-tokens.ts')
-  return loadOrCreateToken(join(config.dirs.state, 'token'))
+  const file = join(config.dirs.state, 'token')
+  return { token: await loadOrCreateToken(file), file }
 }
 
 async function waitForStop(io: Io): Promise<void> {

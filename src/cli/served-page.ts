@@ -23,8 +23,10 @@ export interface PageAddress {
 /** The page of a server, found by `pegboard ui` through a file that only its user can read. */
 export interface ServedPage {
   readonly create: NonNullable<HttpOptions['page']>
-  /** Writes the file. Returns a link to the page; undefined if the file cannot be written. */
-  announce(url: string): Promise<string | undefined>
+  /** Writes the file. */
+  announce(url: string): Promise<void>
+  /** A link that logs in once; undefined before the server listens. */
+  createLink(): string | undefined
   withdraw(): Promise<void>
 }
 
@@ -47,8 +49,8 @@ export async function createServedPage(app: App, config: Config, clock: Clock): 
       } catch (error) {
         app.log.warn('pegboard ui cannot find this server', { error: messageOf(error) })
       }
-      return ui?.createLink(LINK_MS)
     },
+    createLink: () => ui?.createLink(LINK_MS),
     async withdraw() {
       // Another server may have started with the same state folder.
       if ((await readPageAddress(config).catch(() => undefined))?.key === key) await rm(fileOf(config), { force: true })

@@ -1,6 +1,6 @@
 import { quoteWord } from '../core/quote-word.ts'
 
-/** Replaces a token in a snippet that only its owner knows. */
+/** Replaces a token in a snippet that Pegboard does not know or must not print. */
 export const PLACEHOLDER = 'TOKEN'
 
 /** What clients need to connect. Paths are absolute. */
@@ -11,7 +11,12 @@ export interface ConnectionInfo {
   /** Value of `--profile`. */
   readonly profile?: string
   /** Present if it listens on HTTP. */
-  readonly http?: { readonly url: string; readonly token: string | undefined }
+  readonly http?: {
+    readonly url: string
+    readonly token: string | undefined
+    /** Where a person finds the token; present if `token` is the placeholder. */
+    readonly tokenSource?: string | undefined
+  }
 }
 
 export interface Snippet {

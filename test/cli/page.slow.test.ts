@@ -7,7 +7,7 @@ import { cli, place, run, serveHttp } from '../process.ts'
 const pegboard = async (at: ReturnType<typeof place>, ...args: string[]) =>
   run(process.execPath, [cli, ...args, '--config', at.config], { env: at.env })
 
-it('serve prints a link that opens the page, and pegboard ui makes another', async () => {
+it('pegboard ui prints a link that opens the page of the running server once', async () => {
   const at = place()
   const served = await serveHttp(at)
   const file = join(at.dir, 'state/page.json')

@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as breath } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
@@ -188,8 +188,9 @@ describe('serve', () => {
 
   it('listens when started on a terminal, prints address, token and snippets, and stops on a signal', async () => {
     const { io, out, stop } = terminal(at.dir)
-    const served = run(['serve', '--config', 'mcp.config.json'], io)
+    const served = run(['serve', '--config', 'mcp.config.json'], { ...io, terminal: { out: true, err: false } })
     await vi.waitFor(() => expect(out()).toContain('VS Code'), { timeout: 5_000 })
+    expect(out()).toMatch(/\nIts page: http:\/\/127\.0\.0\.1:\d+\/ui#[\w-]{43}\n/)
     const [, url = ''] = /Pegboard serves at (\S+)/.exec(out()) ?? []
     const [, token = ''] = /Bearer ([\w-]+)/.exec(out()) ?? []
     for (const client of ['Claude Desktop', 'Claude Code', 'Cursor', 'VS Code'])
@@ -242,16 +243,51 @@ describe('serve', () => {
     const tokens: string[] = []
     for (let start = 0; start < 2; start++) {
       const { io, out, stop } = terminal(at.dir)
-      const served = run(['serve', '--http', '--port', '0', '--json'], io)
+      const served = run(['serve', '--http', '--port', '0', '--json'], { ...io, terminal: { out: true, err: false } })
       await vi.waitFor(() => expect(out()).toContain('\n'), { timeout: 5_000 })
       const facts = JSON.parse(out())
       expect(facts).toMatchObject({ url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/), failed: [] })
+      expect(readFileSync(facts.tokenFile, 'utf8')).toBe(`${facts.token}\n`)
       tokens.push(facts.token)
       stop()
       expect(await served).toBe(0)
     }
     expect(tokens[0]).toBe(tokens[1])
   })
+
+  it.each([
+    ['the token that it created', {}, join('.state', 'token')],
+    ['the token of the configuration', { token: 'operator-token-0123456789' }, undefined],
+  ])(
+    'prints %s only to a terminal: a pipe gets the place of the token, and no link that logs in',
+    async (_, http, file) => {
+      writeFileSync(join(at.dir, 'piped.json'), JSON.stringify({ server: { http: { port: 0, ...http } } }))
+      const printed = async (...flags: string[]): Promise<string> => {
+        const { io, out, err, stop } = terminal(at.dir, false)
+        const served = run(['serve', '--http', '--config', 'piped.json', ...flags], io)
+        await vi.waitFor(() => expect(out()).toContain('/ui'), { timeout: 15_000 })
+        stop()
+        expect(await served).toBe(0)
+        expect(err()).not.toContain('/ui#')
+        return out() + err()
+      }
+      const [text, json] = [await printed(), await printed('--json')]
+      const token = file === undefined ? 'operator-token-0123456789' : readFileSync(join(at.dir, file), 'utf8').trim()
+      for (const all of [text, json]) {
+        expect(all).not.toContain(token)
+        expect(all).not.toContain('/ui#')
+      }
+      expect(text).toMatch(/\nIts page: http:\/\/127\.0\.0\.1:\d+\/ui \(to open it, run pegboard --config \S+ ui\)\n/)
+      expect(text).toContain('"Authorization": "Bearer TOKEN"')
+      const source = file === undefined ? 'the value of server.http.token' : `the token in ${join(at.dir, file)}`
+      expect(text).toContain(
+        `\nReplace TOKEN below with ${source}, or with one from pegboard --config ${join(at.dir, 'piped.json')} token create.\n`,
+      )
+      const facts = JSON.parse(json.split('\n', 1)[0] ?? '')
+      expect(facts).toMatchObject({ page: expect.stringMatching(/\/ui$/) })
+      expect(facts.tokenFile).toBe(file === undefined ? undefined : join(at.dir, file))
+    },
+  )
 
   it('serves one profile with --profile, and rejects an unknown one', async () => {
     writeFileSync(
@@ -294,7 +330,7 @@ describe('serve', () => {
       '\nIt listens on every address of this machine. To allow clients on other machines, add its host names to server.http.allowedHosts.\n',
     )
     expect(out()).toContain(
-      '\nReplace TOKEN below with a token from server.http.tokens or from pegboard --config made.json token create.\n',
+      '\nReplace TOKEN below with a token from server.http.tokens, or with one from pegboard --config made.json token create.\n',
     )
     stop()
     expect(await served).toBe(0)

@@ -309,7 +309,8 @@ async function servingPegboard(args, use) {
   const ended = new Promise((resolve) => child.once('exit', resolve))
   try {
     const [line] = await once(child.stdout, 'data')
-    const { url, token } = JSON.parse(line)
+    const { url, tokenFile } = JSON.parse(line)
+    const token = (await readFile(tokenFile, 'utf8')).trim()
     await untilListed(url, token)
     return await use({ url, token })
   } finally {

@@ -285,7 +285,8 @@ test.runIf(linux)(
       await ended
     })
     const [line] = (await once(child.stdout, 'data')) as [Buffer]
-    const { url, token } = JSON.parse(line.toString()) as { url: string; token: string }
+    const { url, tokenFile } = JSON.parse(line.toString()) as { url: string; tokenFile: string }
+    const token = readFileSync(tokenFile, 'utf8').trim()
     const echo = async (client: Client, text: string): Promise<string> =>
       answerOf(await client.callTool({ name: 'work__echo', arguments: { text } })).text
     const before = await clientAt(url, token)
