@@ -3,7 +3,7 @@ import { endOfString, isClosing, isOpening, QUOTE } from './json-item-count.ts'
 const COLON = 0x3a
 /** Shorter texts are always cheap to parse. */
 const SMALL = 64 * 1024
-const MAX_KEYS = 200_000
+export const MAX_KEYS = 200_000
 /** Containers nested deeper than this count as deep. */
 const DEEP = 1_000
 const MAX_DEEP = 200_000

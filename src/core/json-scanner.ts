@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer'
+import { MAX_KEYS } from './json-limits.ts'
 import { OWN_META } from './sanitize.ts'
 
 /** A range of bytes: the first byte and the position after the last. */
@@ -28,6 +29,8 @@ export type Fault =
   | 'not a result'
   /** More than 64 levels of nesting. */
   | 'deep'
+  /** More than `MAX_KEYS` keys. Whoever reads the result would parse all of them. */
+  | 'many keys'
   /** Readers disagree on which duplicate counts. Also a key written with escapes. */
   | 'duplicate key'
   /** `__proto__`, or a key of `_meta` that only Pegboard writes. */
@@ -89,6 +92,8 @@ interface Walk {
   fault: Fault
   /** Hashes of the keys of all open objects, innermost last. */
   readonly keys: number[]
+  /** Of the whole message. */
+  keyCount: number
   linked: boolean
 }
 
@@ -369,6 +374,7 @@ function scanKey(walk: Walk, from: number): number {
   if (exact === PROTO || exact === PROTOTYPE || isOurs(bytes, from)) return stop(walk, 'forbidden key')
   if (CREDENTIALS.has(loose)) return stop(walk, 'credential')
   if (exact === URI) walk.linked = true
+  if (++walk.keyCount > MAX_KEYS) return stop(walk, 'many keys')
   walk.keys.push(exact)
   return at + 1
 }
@@ -396,6 +402,7 @@ const walkOf = (bytes: Buffer): Walk => ({
   words: bytes.length >= 1_024 ? new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >> 2) : undefined,
   fault: 'invalid',
   keys: [],
+  keyCount: 0,
   linked: false,
 })
 

@@ -140,6 +140,13 @@ describe('a value is not passed on unchanged', () => {
     expect([scan(nested(64)), scan(nested(65)), scan(nested(1_000_000))]).toEqual(['clean', 'deep', 'deep'])
   })
 
+  it('when it has more than 200,000 keys, however they are nested', () => {
+    const rows = (count: number): Buffer =>
+      Buffer.from(JSON.stringify(Array.from({ length: count }, (_, n) => ({ a: n, b: [{ c: 'd' }] }))))
+    expect(scanValue(rows(66_666))).toBeUndefined()
+    expect(scanValue(rows(66_667))).toBe('many keys')
+  })
+
   it('when an object has a duplicate key, among any number of keys', () => {
     const many = Array.from({ length: 1_000 }, (_, n) => `"k${n}":{"k${n}":0}`).join(',')
     expect(scan('{"a":1,"a":2}')).toBe('duplicate key')

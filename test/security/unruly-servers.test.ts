@@ -57,6 +57,18 @@ test('a result that takes seconds to parse is rejected unparsed, and the next ca
     expect(textOf(await call('mcp_s.fine'))).toBe('fine')
   }))
 
+test('a result with too many keys is rejected unparsed, also if it needs no change', () => {
+  // With more keys, equal hashes of different keys make the scanner leave the result to the parser.
+  const clean = answer(CROWDED.replace('250_000', '210_000')).replace('"password":"",', '')
+  return withServers({ s: saying({ crowded: clean }) }, async ({ call }) => {
+    await expect(call('mcp_s.crowded')).rejects.toMatchObject({
+      code: 'E_TOO_LARGE',
+      message: 's answered with what has more than 200000 keys.',
+    })
+    expect(textOf(await call('mcp_s.fine'))).toBe('fine')
+  })
+})
+
 test('the same over HTTP, in a response and in an event', async () => {
   const body = `{"jsonrpc":"2.0","id":"p:1","result":{"a":${'['.repeat(600_000)}${']'.repeat(600_000)}}}`
   const read = async (type: string, text: string): Promise<string> =>
