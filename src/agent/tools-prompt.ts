@@ -124,7 +124,7 @@ function summarizeTools({ view }: PromptContext, shown = SHOWN): string {
 
 /** Notices about servers whose tools wait for a review, so that the model can tell the user. */
 function collectNotices(view: View): readonly string[] {
-  const waiting = view.owners.flatMap(({ notice }) => notice ?? []).slice(0, NOTICES)
+  const waiting = view.owners.flatMap((owner) => view.reviewNotice(owner) ?? []).slice(0, NOTICES)
   return waiting.length === 0
     ? []
     : [`Some tools are hidden until the operator reviews them. Tell the user: ${waiting.join('; ')}.`]

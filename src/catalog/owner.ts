@@ -25,7 +25,7 @@ export interface OwnerInfo {
   readonly nextAttemptAt?: number
   /** Duration of the last start, in milliseconds; only if it is not started. */
   readonly startsInMs?: number
-  /** What the operator should do although it works, with the command. */
+  /** What the operator should do although it works, with the command. Callers get `View.reviewNotice`. */
   readonly notice?: string
   /** What its tools do in place of bundled tools: `url_fetcher` or `web_search`. */
   readonly provides?: string

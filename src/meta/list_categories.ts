@@ -1,3 +1,4 @@
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { valueResult } from '../core/tool-result.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 import { inputSchema, READS } from './meta-input.ts'
@@ -19,7 +20,7 @@ export const listCategories = (host: MetaHost): MetaTool => ({
         summary: host.categoryLine(owner, view),
         tool_count: view.count(owner.id),
         ...ownerStatus(owner, host.now()),
-        ...(owner.notice === undefined ? {} : { notice: owner.notice }),
+        ...omitUndefined({ notice: view.reviewNotice(owner) }),
       }))
     return valueResult({
       categories,

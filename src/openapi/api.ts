@@ -313,7 +313,11 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       return { tool, why: rejections.get(record.name) }
     })
     tools = adapted.flatMap(({ tool, why }) => (why ? [] : [tool]))
-    const quarantined = adapted.flatMap(({ tool, why }) => (why ? [{ tool, ...why }] : []))
+    const quarantined = adapted.flatMap(({ tool, why }) => {
+      if (!why) return []
+      const { needsReview, ...reasons } = why
+      return [{ tool, ...reasons, ...(needsReview ? {} : { rejected: true as const }) }]
+    })
     toolsByName = byName
     const summary = settings.summary ?? (storedList?.title ? `The API ${storedList.title}` : '')
     catalog.set(

@@ -1,6 +1,7 @@
 import type { Snapshot } from '../catalog/catalog.ts'
 import type { Owner } from '../catalog/owner.ts'
 import type { Caller } from '../core/caller.ts'
+import { formatCount } from '../core/format-count.ts'
 import { once } from '../core/once.ts'
 import type { Profile } from '../core/profile.ts'
 import type { Schema } from '../core/schema.ts'
@@ -66,6 +67,11 @@ export interface View {
   listsOutput(source: ResultSource): boolean
   /** Number of visible tools of an owner. */
   count(owner: string): number
+  /**
+   * How many tools of an owner wait for a review, for the model to tell the user. Counts only tools that the caller may see
+   * after the review, except for the operator, who also gets the command. Undefined if there are none.
+   */
+  reviewNotice(owner: Pick<Owner, 'id' | 'notice' | 'quarantined'>): string | undefined
   /** Number of visible tools. Does not create lazy tools. */
   readonly size: number
   /**
@@ -157,6 +163,16 @@ export function buildView(input: ViewInput): View {
       return lazyTokens > enough ? lazyTokens + (size - lazySize) * each : allTokens()
     },
     count: (owner) => totals().counts.get(owner) ?? 0,
+    reviewNotice({ id, notice, quarantined: hiddenTools }) {
+      if (notice === undefined) return undefined
+      const waiting = hiddenTools.filter(
+        ({ tool, rejected }) => !rejected && quarantined().hidden.get(tool.id)?.kind === 'quarantined',
+      ).length
+      if (waiting === 0) return undefined
+      // Only the operator can run the command.
+      if (caller.principal === 'local' && caller.grants === undefined) return notice
+      return `${formatCount(waiting, 'tool')} of ${id} ${waiting === 1 ? 'waits' : 'wait'} for a review by the operator`
+    },
     resolve: (name) => resolver()(name),
     findInternal(id) {
       const tool = [id, `mcp_${id}`, `api_${id}`].map((one) => snapshot.byId.get(one)).find((one) => one !== undefined)

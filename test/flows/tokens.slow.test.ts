@@ -1,15 +1,17 @@
 import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import type { Grant } from '../../src/core/caller.ts'
 import { createToken } from '../../src/server/token-store.ts'
-import { answerOf } from '../app.ts'
+import { answerOf, temporaryFolder } from '../app.ts'
+import { LISTED } from '../listed-server.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, place, serveHttp } from '../process.ts'
 import { client, type Front, front, runs } from '../security/http-app.ts'
-import { ask, call, initialize, modern, open } from '../server/echo.ts'
+import { ask, call, initialize, modern, open, TOKEN } from '../server/echo.ts'
 
 const LATER = { execution: { watchers: true, scheduler: true } }
 
@@ -84,6 +86,36 @@ it('shares neither view nor session with another token of its principal', async 
   const stolen = { ...reader.headers, 'mcp-session-id': String(headers['mcp-session-id']) }
   const answer = await ask(server.url, { anonymous: true, headers: stolen, body: call(1, 'probe__note') })
   expect([answer.status, await runs(server)]).toEqual([404, 0])
+})
+
+it('learns only of its own tools that wait for a review, and gets no command that only the operator can run', async () => {
+  const dir = temporaryFolder()
+  const tools = ['add', 'subtract', 'divide'].map((name) => ({ name, description: `Can ${name} numbers.` }))
+  writeFileSync(join(dir, 'calc.tools.json'), JSON.stringify({ tools }))
+  const calc = {
+    command: process.execPath,
+    args: [LISTED, join(dir, 'calc.tools.json')],
+    start: 'background',
+    trust: 'review',
+  }
+  const server = await front({}, { mcpServers: { calc } }, { dir })
+  await server.app.settled(20_000)
+  const told = async (token: string) => {
+    const of = await client(server.url, token, 'legacy')
+    const { structuredContent } = await of.callTool({ name: 'list_categories', arguments: {} })
+    const { categories } = structuredContent as { categories: Array<{ id: string; notice?: string }> }
+    const notice = categories.find(({ id }) => id === 'mcp_calc')?.notice
+    const [instructions] = /Some tools are hidden.*/.exec(of.getInstructions() ?? '') ?? []
+    return { notice, instructions }
+  }
+  const hidden = 'Some tools are hidden until the operator reviews them. Tell the user: '
+  const all = '3 tools wait for a review: pegboard review calc'
+  expect(await told(TOKEN)).toEqual({ notice: all, instructions: `${hidden}${all}.` })
+  const two = await made(server, [{ tools: ['calc.add', 'calc.divide', 'probe.*'] }])
+  const own = '2 tools of mcp_calc wait for a review by the operator'
+  expect(await told(two.token)).toEqual({ notice: own, instructions: `${hidden}${own}.` })
+  const none = await made(server, [{ tools: ['calc.other', 'probe.*'] }])
+  expect(await told(none.token)).toEqual({ notice: undefined, instructions: undefined })
 })
 
 it('can be limited in the configuration in the same way', async () => {
