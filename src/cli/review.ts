@@ -88,7 +88,8 @@ const STATES: Readonly<Record<WaitingTool['state'], string>> = {
   new: 'new',
   flagged: 'blocked by a check',
   rejected: 'rejected',
-  unreadable: 'the lock file is damaged',
+  ambiguous: 'listed twice with different definitions; calls use the first, which is this one',
+  unreadable: 'its stored definition cannot be read; pegboard check reads it again',
   first: 'approved when its server is next used',
 }
 

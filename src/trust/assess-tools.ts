@@ -12,6 +12,8 @@ export interface ListedDefinition {
   readonly name: string
   readonly hash: string
   readonly text: string
+  /** Its server lists it twice with different definitions. The text is the first; the fingerprint depends on both. */
+  readonly isAmbiguous?: boolean
 }
 
 /** Queries about the tools of other owners. There may be ten thousand, so they are not listed. */
@@ -43,7 +45,7 @@ export interface ServerTools {
 /** A quarantined tool and the reason. */
 export interface QuarantineReason {
   /** `changed`: another definition is approved; `rejected`: a person rejected this definition. */
-  readonly why: 'changed' | 'new' | 'flagged' | 'rejected' | 'unreadable'
+  readonly why: 'changed' | 'new' | 'flagged' | 'rejected' | 'ambiguous' | 'unreadable'
   readonly code: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
   /** Completes the sentence "it …". Quotes nothing of the definition, so that a model may read it. */
   readonly reason: string
@@ -128,10 +130,10 @@ function findDoubtfulNames(
 const UNREADABLE = 'cannot be read from the cache; Pegboard checks it again when its server starts'
 
 /** Undefined if the text does not match the fingerprint. */
-function definitionOf({ hash, text }: ListedDefinition): Readonly<Record<string, unknown>> | undefined {
+function definitionOf({ hash, text, isAmbiguous }: ListedDefinition): Readonly<Record<string, unknown>> | undefined {
   try {
     const definition = JSON.parse(text) as Record<string, unknown>
-    return fingerprint(definition) === hash ? definition : undefined
+    return isAmbiguous || fingerprint(definition) === hash ? definition : undefined
   } catch {
     return undefined
   }
@@ -164,6 +166,12 @@ function judge(
   const blocking = findings.filter(({ level }) => level === 'block' || (level === 'doubt' && mode !== 'always'))
   const words = [...new Set(blocking.map(({ code }) => findingWords[code]))].join(', ')
   const suffix = words === '' ? '' : ` and has ${words}`
+  if (tool.isAmbiguous && mode !== 'always')
+    return {
+      why: 'ambiguous',
+      code: approved ? 'E_TOOL_CHANGED' : 'E_TOOL_QUARANTINED',
+      reason: `is listed twice by its server with different definitions${suffix}`,
+    }
   if (approved && (rules.frozen || mode !== 'always' || blocking.length > 0))
     return { why: 'changed', code: 'E_TOOL_CHANGED', reason: `has changed since it was approved${suffix}` }
   if (blocking.length > 0) return createQuarantine('flagged', `has ${words}`)

@@ -61,7 +61,7 @@ export function manifestKey({ target }: ServerSettings): string {
 }
 
 /** Increased when the layout changes, or anything computed from a definition. */
-const FORMAT = 7
+const FORMAT = 8
 const NEWLINE = 0x0a
 const HASH_BYTES = 32
 const EFFECTS: Readonly<Record<string, Effect>> = { r: 'read', w: 'write', d: 'destructive' }
@@ -84,6 +84,8 @@ interface Columns {
   readonly hashes: string
   /** Indexes of tools that mirror arguments into headers. */
   readonly mirrors: readonly number[]
+  /** Indexes of tools that the server lists twice with different definitions. */
+  readonly ambiguous: readonly number[]
 }
 
 /**
@@ -119,6 +121,7 @@ export function encodeManifest({ tools, ...rest }: Manifest): Uint8Array {
     claimed: tools.map(({ claimed }) => claimed[0]).join(''),
     hashes: Buffer.concat(tools.map(({ hash }) => Buffer.from(hash, 'hex'))).toString('base64'),
     mirrors: tools.flatMap(({ mirrors }, at) => (mirrors ? [at] : [])),
+    ambiguous: tools.flatMap(({ isAmbiguous }, at) => (isAmbiguous ? [at] : [])),
   }
   const line = JSON.stringify(columns)
   const head: Head = { format: FORMAT, ...rest, columns: digestOf(Buffer.from(line)) }
@@ -273,6 +276,7 @@ function readRecords({ names, effects, claimed, listed, ...more }: Columns, defi
     throw new Error('its columns differ in length')
   const shared: object = Object.assign(Object.create(lazyProperties), { definitions, hashes })
   const mirrors = new Set(more.mirrors)
+  const ambiguous = new Set(more.ambiguous)
   return names.map((name, n) => {
     const record = Object.create(shared)
     record.name = name
@@ -280,6 +284,7 @@ function readRecords({ names, effects, claimed, listed, ...more }: Columns, defi
     record.claimed = EFFECTS[claimed[n] as string] ?? 'destructive'
     record.listed = listed[n] === -1 ? undefined : listed[n]
     record.mirrors = mirrors.has(n)
+    record.isAmbiguous = ambiguous.has(n)
     record.at = n * HASH_BYTES
     return record
   })

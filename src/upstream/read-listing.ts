@@ -148,7 +148,7 @@ async function readTools(connection: Connection, warn: (message: string) => void
       warn(`skipped a second tool named ${JSON.stringify(record.name)}`)
       // Neither of two different definitions is the one that was approved.
       if (first.hash !== record.hash)
-        tools.set(record.name, { ...first, hash: hash('sha256', `${first.hash} ${record.hash}`) })
+        tools.set(record.name, { ...first, isAmbiguous: true, hash: hash('sha256', `${first.hash} ${record.hash}`) })
       continue
     }
     bytes += record.text.length

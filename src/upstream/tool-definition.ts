@@ -31,6 +31,8 @@ export interface ToolRecord {
   readonly listed: number | undefined
   /** It mirrors arguments into HTTP headers (`x-mcp-header`). */
   readonly mirrors: boolean
+  /** The server lists it twice with different definitions. Calls use the first; `hash` depends on both. */
+  readonly isAmbiguous: boolean
   /** The definition as JSON, parsed only when needed, which is rare. */
   readonly text: string
   /** SHA-256 of the definition in hex, independent of key order. */
@@ -98,6 +100,7 @@ export function readDefinition(raw: unknown): ToolRecord | string {
     claimed: guessEffect(byName, annotationRecord, true),
     listed: listedCharacters(definitionOf(name, raw), text),
     mirrors: text.includes(MIRROR) && inputSchema !== undefined && JSON.stringify(inputSchema).includes(MIRROR),
+    isAmbiguous: false,
     text,
     hash,
     stamp: stampOf(Buffer.from(hash, 'hex')),

@@ -111,8 +111,8 @@ describe('an answer', () => {
 })
 
 describe('a hostile tool list', () => {
-  it('with a duplicate name keeps the first tool', async () => {
-    const here = await scene(evil('--twice'))
+  it('with a duplicate name keeps the first tool, if the operator trusts the server', async () => {
+    const here = await scene({ ...evil('--twice'), trust: 'always' })
     const { tools } = await here.client.listTools()
     expect(tools.filter(({ name }) => name.startsWith('bad__')).map(({ description }) => description)).toEqual([
       'Does echo.',

@@ -167,6 +167,28 @@ test('POI-06: a definition that changes and changes back stays hidden until a re
 })
 
 test('POI-06: a tool that is listed twice with different definitions counts as not approved', async () => {
+  const dir = temporaryFolder()
+  const first = await serve({ calc: { tools: [add, sub, changed] } }, {}, dir)
+  expect(first.ids()).toEqual(['mcp_calc.subtract'])
+  expect((await first.call('calc__add')).structuredContent.error).toMatchObject({
+    code: 'E_TOOL_QUARANTINED',
+    message: 'mcp_calc.add is listed twice by its server with different definitions.',
+  })
+  await first.app.stop()
+  const calc = { command: process.execPath, args: [LISTED, join(dir, 'calc.tools.json')], start: 'background' }
+  writeFileSync(join(dir, 'mcp.config.json'), JSON.stringify({ dirs: { state: 'state' }, mcpServers: { calc } }))
+  expect((await pegboard(dir, 'review', '--config', 'mcp.config.json')).out).toContain(
+    'add: listed twice with different definitions; calls use the first, which is this one\n    description: Adds two numbers.\n',
+  )
+  expect((await pegboard(dir, 'review', 'calc', '--accept', '--config', 'mcp.config.json')).code).toBe(0)
+  const again = await serve({ calc: { tools: [add, sub, changed] } }, {}, dir)
+  expect(again.ids()).toEqual(['mcp_calc.add', 'mcp_calc.subtract'])
+  again.offer('calc', { tools: [add, sub, { ...changed, description: 'Adds three numbers.' }] })
+  await until(() => again.quarantined('mcp_calc').length === 1)
+  expect(codeOf(await again.call('calc__add'))).toBe('E_TOOL_CHANGED')
+})
+
+test('POI-06: an approved tool that is listed twice later counts as changed', async () => {
   const served = await serve({ calc: { tools: [add, sub] } })
   for (const tools of [
     [add, sub, changed],

@@ -50,12 +50,13 @@ const manifest = (...raw: unknown[]): Manifest => ({
   prompts: [{ name: 'greet' }],
 })
 
-const plainly = ({ name, effect, claimed, listed, mirrors, text, hash, stamp }: ToolRecord) => ({
+const plainly = ({ name, effect, claimed, listed, mirrors, isAmbiguous, text, hash, stamp }: ToolRecord) => ({
   name,
   effect,
   claimed,
   listed,
   mirrors,
+  isAmbiguous,
   text,
   hash,
   stamp,

@@ -10,7 +10,8 @@ const STATES: Readonly<Record<string, string>> = {
   changed: 'changed since it was approved',
   new: 'new',
   flagged: 'blocked by a check',
-  unreadable: 'the lock file is damaged',
+  ambiguous: 'listed twice with different definitions; calls use the first, which is this one',
+  unreadable: 'its stored definition cannot be read; pegboard check reads it again',
   first: 'approved when its server is next used',
 }
 
