@@ -366,12 +366,15 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     const best = Math.max(0, ...relevances.slice(0, queryOptions.limit))
     // The original formula has its own threshold, and this model cannot judge what another model finds.
     const isJudged = weights && queryOptions.ranker !== 'vector' && fusion !== 'source' && !foreign
-    const unlikely = ordered.length === 0 || (isJudged && best < minRelevanceFor(query, matches, table, weights))
-    let ceiling = 1
+    const minRelevance = isJudged ? minRelevanceFor(query, weights) : 0
+    const unlikely = ordered.length === 0 || best < minRelevance || (isJudged && isUnknown(query, matches, table))
+    let ceiling = unlikely ? minRelevance : 1
     const unnamed = ordered.filter(({ candidate }) => !candidate.exactName).map(({ score }) => score)
     const [first = 0, second = Number.NEGATIVE_INFINITY] = unnamed
     const topHits = ordered.slice(0, maxHits).map(({ candidate, score: fused }, at): SearchHit => {
-      const shown = isJudged && !candidate.exactName && queryOptions.ranker !== 'lexical' ? weights : undefined
+      // Of unlikely tools, one can be far ahead of the others.
+      const shown =
+        isJudged && !unlikely && !candidate.exactName && queryOptions.ranker !== 'lexical' ? weights : undefined
       const margin = fused === first ? fused - second : fused - first
       ceiling = Math.min(
         ceiling,
@@ -501,20 +504,14 @@ function correctQuery(query: string, corrections: ReadonlyMap<string, string>, t
   return corrected
 }
 
-/**
- * The minimum relevance of the best tool. A query in another language matches no keywords and is less similar to
- * everything; a query of unknown words is similar to something by chance.
- */
-function minRelevanceFor(
-  query: string,
-  { hits }: LexicalMatches,
-  table: EmbeddingTable | undefined,
-  weights: FusionWeights,
-): number {
-  if (hits.length === 0 && table && !table.knows(query)) return Number.POSITIVE_INFINITY
-  const { least = 0, leastForeign = 0 } = weights.relevance
+/** The minimum relevance of the best tool. A query in another language matches no keywords and is less similar to everything. */
+function minRelevanceFor(query: string, { relevance: { least = 0, leastForeign = 0 } }: FusionWeights): number {
   return isForeign(query) ? leastForeign : least
 }
+
+/** True for a query of unknown words, which is similar to something by chance. */
+const isUnknown = (query: string, { hits }: LexicalMatches, table: EmbeddingTable | undefined): boolean =>
+  hits.length === 0 && table !== undefined && !table.knows(query)
 
 function relevanceFor(candidate: Candidate, weights: FusionWeights | undefined, { ranker }: ToolQueryOptions): number {
   const { features, exactName, external } = candidate

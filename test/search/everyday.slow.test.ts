@@ -24,6 +24,8 @@ describe('requests in everyday words over the tools of 54 real servers', () => {
   let report: EvalReport
   /** The number of tools in each answer with `brief`, and whether it has lost the only right tool. */
   const brief: { readonly all: number; readonly kept: number; readonly lost: boolean }[] = []
+  /** The highest relevance of each answer that says that no tool is likely to be right. */
+  const unlikely: number[] = []
 
   beforeAll(async () => {
     const semantic = createSemanticLane({
@@ -44,7 +46,8 @@ describe('requests in everyday words over the tools of 54 real servers', () => {
       },
     })
     for (const { query, relevant, answers } of report.rows) {
-      const { hits } = await search.query(query, { limit: 5, visible: () => true, brief: true })
+      const { hits, unanswered } = await search.query(query, { limit: 5, visible: () => true, brief: true })
+      if (unanswered) unlikely.push(hits[0]?.score ?? 0)
       const [all, kept] = [answers.slice(0, 5), hits.map(({ id }) => id)]
       const isRight = (id: string): boolean => relevant.includes(id)
       brief.push({ all: all.length, kept: kept.length, lost: all.some(isRight) && !kept.some(isRight) })
@@ -71,6 +74,11 @@ describe('requests in everyday words over the tools of 54 real servers', () => {
     )
     const refused = right.filter(({ unlikely }) => unlikely).length
     expect((100 * refused) / right.length).toBeLessThanOrEqual(REACHED.refused + POINT)
+  })
+
+  it('shows a low relevance when it says that nothing is likely', () => {
+    expect(unlikely.length).toBeGreaterThan(100)
+    expect(Math.max(...unlikely)).toBeLessThan(0.16)
   })
 
   it('lists few other tools when the first is very likely right, and never loses the only right one', () => {

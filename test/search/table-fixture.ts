@@ -25,6 +25,8 @@ export interface TableFixture {
   readonly meanings?: readonly (readonly string[])[]
   /** Results below this relevance are dropped. */
   readonly least?: number
+  /** Weight of the distance to the next tool in the relevance that is shown (default: it has no influence). */
+  readonly margin?: number
   /** Weight of every stem in a query. */
   readonly queryWeight?: number
 }
@@ -34,6 +36,7 @@ export function packedTable({
   id = 'by-hand',
   meanings = MEANINGS,
   least = 0,
+  margin,
   queryWeight = 1,
 }: TableFixture = {}): Uint8Array {
   const axes = new Map<number, number>()
@@ -65,6 +68,7 @@ export function packedTable({
     fusion: {
       rank: { lexical: 2, lexicalShare: 1, cosine: 4, covered: 1, nameCovered: 1 },
       relevance: { lexical: 4, cosine: 4, bias: -3, least },
+      ...(margin === undefined ? {} : { shown: { evidence: 1, margin, bias: 0 } }),
     },
   }
   return packTable(settings, {

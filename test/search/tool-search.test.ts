@@ -132,6 +132,16 @@ describe('unlikely tools', () => {
     expect(unanswered).toEqual(['number of earlier headers'])
   })
 
+  it('have a relevance below the threshold, however far the first is ahead of the others', async () => {
+    const answerOf = async (least: number) => {
+      const { search } = await warmOf(CATALOGUE, { table: () => tableByHand({ least, margin: 3 }) })
+      const { hits, unanswered } = await search.query('umbrella', { limit: 4, visible: () => true })
+      return { score: hits[0]?.score, unanswered }
+    }
+    expect(await answerOf(0)).toEqual({ score: expect.closeTo(0.99, 2), unanswered: undefined })
+    expect(await answerOf(0.8)).toEqual({ score: expect.closeTo(0.73, 2), unanswered: ['umbrella'] })
+  })
+
   it('are reported for each of several queries', async () => {
     const { search } = await warmOf(CATALOGUE, least)
     const { hits, unanswered } = await search.query('read a file\nxyzzy plugh', { limit: 4, visible: () => true })
