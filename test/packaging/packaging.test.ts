@@ -112,10 +112,12 @@ describe('the image', () => {
   })
 })
 
-it('the bundle for Claude Desktop has a square icon of 512 pixels', () => {
+it('the bundle for Claude Desktop and the plug-in for Claude Code have the same square icon of 512 pixels', () => {
   const icon = readFileSync(join(root, 'packaging/icon.png'))
   expect(icon.subarray(1, 4).toString()).toBe('PNG')
   expect([icon.readUInt32BE(16), icon.readUInt32BE(20)]).toEqual([512, 512])
+  // Claude Code copies only the folder of the plug-in.
+  expect(readFileSync(join(root, 'packaging/claude-plugin/.claude-plugin/icon.png')).equals(icon)).toBe(true)
 })
 
 it.skipIf(process.env['CI'] !== 'true' && !isThere('systemd-analyze'))('the systemd unit is valid', () => {
