@@ -83,6 +83,12 @@ export async function descendants(pid: number | undefined): Promise<{ readonly p
   return pid === undefined ? [] : below(pid)
 }
 
+/** Full seconds that a process has computed, on all processors together. */
+export async function computedSeconds(pid: number | undefined): Promise<number> {
+  const { stdout } = await run('ps', ['-o', 'time=', '-p', String(pid)])
+  return Math.floor(stdout.split(/[-:]/).reduce((sum, part) => sum * 60 + Number(part), 0))
+}
+
 export interface Talk {
   readonly child: ChildProcessWithoutNullStreams
   readonly ended: Promise<unknown>

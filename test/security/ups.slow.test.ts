@@ -11,10 +11,21 @@ import { connectTo, type StreamTransport } from '../client.ts'
 import { createManualClock } from '../clock.ts'
 import { answers, evil, names, said, scene, stateOf, statusOf } from '../failing-server.ts'
 import { heldMiB } from '../memory.ts'
-import { place, serveHttp, talkTo } from '../process.ts'
+import { computedSeconds, descendants, place, serveHttp, talkTo } from '../process.ts'
 import { alive, hurried, scripted, until, withHttpServer } from '../upstream/host.ts'
 import { loginAt, withRig } from '../upstream/oauth/rig.ts'
 import { soonest } from './lag.ts'
+
+/** A preloaded module with which no timer of a process ends, except those that only yield. */
+const WITHOUT_TIMERS = `data:text/javascript,${encodeURIComponent(`
+  import { syncBuiltinESMExports } from 'node:module'
+  import timers from 'node:timers'
+  import promises from 'node:timers/promises'
+  const { setTimeout } = globalThis
+  globalThis.setTimeout = timers.setTimeout = (run, ms, ...args) =>
+    ms > 0 ? setTimeout(() => {}, 2 ** 31 - 1) : setTimeout(run, 0, ...args)
+  promises.setTimeout = () => new Promise(() => {})
+  syncBuiltinESMExports()`)}`
 
 const changes = (client: Client): number =>
   (client.transport as unknown as StreamTransport).received.filter(
@@ -35,7 +46,8 @@ test('UPS-01: a server that answers nothing, or none of its lists, delays no cal
   await client.listTools()
   await until(() => {
     clock.pass(10)
-    return stateOf(app, 'good') === 'ready'
+    // The era is known as soon as the server has answered the handshake.
+    return stateOf(app, 'good') === 'ready' && statusOf(app, 'listless')?.era !== undefined
   })
   const from = clock.now()
   while (stateOf(app, 'hung') !== 'failing' || stateOf(app, 'listless') !== 'failing') {
@@ -60,17 +72,16 @@ test('UPS-01: with a server that never answers, Pegboard is ready within 2 s', a
     exposure: { mode: 'direct' },
     mcpServers: { hung: { ...evil('--hang-start'), start: 'eager' } },
   })
-  const took = await soonest(2_000, async () => {
-    const began = performance.now()
-    const talk = await talkTo(where)
-    talk.send({ id: 1, method: 'tools/list' })
-    const { tools } = ((await talk.answer(1)) as Answer).result
-    const took = performance.now() - began
-    expect(tools.map(({ name }: { name: string }) => name)).toContain('filesystem__read')
-    talk.child.kill('SIGKILL')
-    return took
-  })
-  expect(took).toBeLessThan(2_000)
+  // Its timers never end, so an answer waited for none. Unlike the time that passes, its computing time does not grow
+  // with the load of the machine.
+  const talk = await talkTo({ ...where, env: { ...where.env, NODE_OPTIONS: `--import ${WITHOUT_TIMERS}` } })
+  await expect
+    .poll(async () => await descendants(talk.child.pid))
+    .toContainEqual(expect.objectContaining({ args: expect.stringContaining('--hang-start') }))
+  talk.send({ id: 1, method: 'tools/list' })
+  const { tools } = ((await talk.answer(1)) as Answer).result
+  expect(await computedSeconds(talk.child.pid)).toBeLessThan(2)
+  expect(tools.map(({ name }: { name: string }) => name)).toContain('filesystem__read')
 })
 
 test('UPS-01: a silent server is failing after 30 s, and not before', async () => {
