@@ -3,6 +3,7 @@ import { shownState } from '../catalog/owner-state.ts'
 import { ignoredServerWarning } from '../config/read-servers.ts'
 import { isPegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { searchModelFault } from '../doctor/check-search.ts'
 import { tokensOf } from '../view/listed-tools.ts'
 import { type Args, writeAnswer } from './args.ts'
@@ -100,6 +101,7 @@ function createReport({ app, config, caller, warnings }: Session, missing: reado
   return {
     ok: errors.length === 0,
     config: config.file ?? null,
+    profile: caller.profile,
     mode,
     why,
     tools,
@@ -128,6 +130,7 @@ function formatReport(report: Report): string {
   const { measured, flat } = report.estimators
   const facts = formatTable([
     ['Configuration', report.config ?? 'none: bundled modules only'],
+    ...(report.profile === DEFAULT_PROFILE ? [] : [['Profile', report.profile]]),
     ['Mode', `${report.mode}: ${report.why}`],
     ...(report.client ? formatClientReport(report.client) : []),
     [report.client ? 'It gets' : 'Clients get', `about ${report.listedTokens} tokens of definitions`],

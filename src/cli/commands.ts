@@ -33,7 +33,10 @@ export const commonOptions: Readonly<Record<string, Option>> = {
 }
 
 const frozen: Option = { about: 'Use only tools that are in pegboard.lock.json, and do not change that file.' }
-const profile: Option = { value: 'NAME', about: 'Use this profile (default "default").' }
+const profile: Option = {
+  value: 'NAME',
+  about: 'Use this profile (default: the profile of this folder, otherwise "default").',
+}
 const wait: Option = {
   value: 'SECONDS',
   about: 'Seconds to wait for servers (default 10; 60 for a server that may be downloading).',

@@ -135,7 +135,7 @@ async function listNames(subject: 'servers' | 'tools', file: string | undefined,
     Object.entries(config.servers).map(([id, server]) => [id, { ...server, start: 'lazy' as const }]),
   )
   if (subject === 'servers') return [...Object.keys(servers), ...Object.keys(config.openapi)]
-  const caller = { ...localCaller, profile: profileFor(args, config) }
+  const caller = { ...localCaller, profile: profileFor(args, config, quietIo) }
   const idsIn = (app: App) => app.view(caller).tools.map(({ tool }) => tool.id)
   return await withOfflineApp({ ...config, servers }, quietIo, idsIn, { frozen: true })
 }

@@ -2,6 +2,7 @@ import type { Owner } from '../catalog/owner.ts'
 import { PegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
 import { asRecord, isRecord } from '../core/is-record.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import { actionOf, findNearest } from '../core/tool-names.ts'
@@ -34,7 +35,8 @@ export async function run(args: Args, io: Io): Promise<number> {
     writeAnswer(args, io, value, formatModule(owner, lineOf(owner)))
     return 0
   }
-  return withApp(args, io, show, { everyModule: true })
+  const values = { ...args.values, profile: DEFAULT_PROFILE }
+  return withApp({ ...args, values }, io, show, { everyModule: true })
 }
 
 function createUnknownModuleError(name: string, moduleNames: readonly string[]): PegboardError {

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { App, AppOptions } from '../app/app.ts'
 import { failureLine } from '../app/failure-line.ts'
 import type { RecordingOptions } from '../app/record-and-replay.ts'
+import { profileForFolder } from '../config/folder-profiles.ts'
 import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { type Machine, UNSET } from '../config/machine.ts'
 import { type Caller, localCaller } from '../core/caller.ts'
@@ -190,7 +191,7 @@ export async function withOfflineApp<T>(
 
 export interface Session extends Pick<OpenedConfig, 'config' | 'warnings' | 'ignored'> {
   readonly app: App
-  /** The local client, with the profile of --profile. */
+  /** The local client, with the profile of --profile or of the folder. */
   readonly caller: Caller
 }
 
@@ -213,7 +214,12 @@ export async function withApp(
   const { shouldWaitFor = () => true, waitS, early, ...appOptions } = options
   const waitMs = readInteger(args, 'wait', 0, 600, waitS ?? 10) * 1_000
   const { config, warnings, ignored } = await openConfig(args, io)
-  const caller = { ...localCaller, profile: profileFor(args, config) }
+  const profile = profileFor(args, config, io)
+  const caller = { ...localCaller, profile }
+  if (profile !== DEFAULT_PROFILE && readOption(args, 'profile') === undefined)
+    io.stderr(
+      `pegboard: using profile ${profile}, because this folder matches profiles.${profile}.folders. To use another: --profile NAME\n`,
+    )
   const app = await openApp(config, openLog(args, io, 'error', config.log.format), io, {
     connectDelayMs: { cold: 0, known: 0 },
     ...(args.values['frozen'] === true ? { frozen: true } : {}),
@@ -318,12 +324,19 @@ export const describeStarting = ({ transport, installs }: Pick<UpstreamStatus, '
       ? 'is still starting, and may still be downloading'
       : 'is still starting'
 
-/** The profile of --profile. @throws UsageError */
-export function profileFor(args: Args, { profiles }: Config): string {
-  const name = readOption(args, 'profile') ?? DEFAULT_PROFILE
-  if (name === DEFAULT_PROFILE || Object.hasOwn(profiles, name)) return name
+/** The name of --profile; undefined without it. @throws UsageError if there is no such profile */
+export function profileOption(args: Args, { profiles }: Config): string | undefined {
+  const name = readOption(args, 'profile')
+  if (name === undefined || name === DEFAULT_PROFILE || Object.hasOwn(profiles, name)) return name
   const profileNames = Object.keys(profiles)
   throw new UsageError(
     `there is no profile "${name}"; ${profileNames.length > 0 ? `the configuration has ${profileNames.join(', ')}` : 'the configuration has none'}`,
   )
 }
+
+/**
+ * The profile of --profile, otherwise the one whose folders match the working directory: who starts Pegboard there
+ * could also pass --profile. Not for HTTP, whose clients start nothing.
+ */
+export const profileFor = (args: Args, config: Config, io: Io): string =>
+  profileOption(args, config) ?? profileForFolder(config, io.cwd, machineFor(args, io)) ?? DEFAULT_PROFILE

@@ -8,6 +8,7 @@ import { type Caller, localCaller } from '../core/caller.ts'
 import { systemClock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
 import { createLog, type Log } from '../core/log.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { formatActivity } from './activity-line.ts'
 import { type Args, readInteger, readOption } from './args.ts'
 import { type Io, UsageError } from './io.ts'
@@ -18,6 +19,7 @@ import {
   openConfig,
   openLog,
   profileFor,
+  profileOption,
   recordingFor,
   unpinnedWarning,
   withFlags,
@@ -41,7 +43,9 @@ export async function run(args: Args, io: Io): Promise<number> {
   const overHttp = wantsHttp(args, io)
   const loaded = await openConfig(args, io, { isExposed: overHttp, namesIgnoredServers: true })
   const config = withAddress(loaded.config, args)
-  const caller = { ...localCaller, profile: profileAtStart(args, config, io, overHttp) }
+  // Clients over HTTP do not start Pegboard, so its working directory says nothing about them.
+  const profile = overHttp ? (profileOption(args, config) ?? DEFAULT_PROFILE) : profileFor(args, config, io)
+  const caller = { ...localCaller, profile }
   // People read sentences; JSON is for log collectors.
   const isWatched =
     overHttp && io.terminal?.err === true && config.log.level === undefined && config.log.format === undefined
@@ -108,16 +112,6 @@ export async function run(args: Args, io: Io): Promise<number> {
     for (const stop of stopFunctions) stop()
     await app.stop()
   }
-}
-
-/**
- * The profile of --profile, or over stdio the one that names the working directory: who starts Pegboard there could also
- * pass --profile. Clients over HTTP start nothing.
- */
-function profileAtStart(args: Args, config: Config, io: Io, overHttp: boolean): string {
-  const profile = profileFor(args, config)
-  if (overHttp || readOption(args, 'profile') !== undefined) return profile
-  return profileForFolder(config, io.cwd, machineFor(args, io)) ?? profile
 }
 
 /**

@@ -3,6 +3,8 @@ import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { EFFECTS, type Effect } from '../core/tool.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { grantFitsNone } from '../policy/token-scope.ts'
@@ -11,7 +13,7 @@ import { createToken, isExpired, type StoredToken, type TokenStore } from '../se
 import { type Args, readChoice, readList, readOption, writeAnswer } from './args.ts'
 import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
-import { openConfig, openLog, profileFor, withApp } from './open-app.ts'
+import { openConfig, openLog, profileOption, withApp } from './open-app.ts'
 
 /**
  * `pegboard token`: bearer tokens for this machine, or for all that share a Redis. A running server notices changes.
@@ -67,7 +69,7 @@ async function createTokenCommand({ args, io, config, tokens, name }: TokenComma
   const { token, stored } = createToken({
     name,
     principal,
-    ...(readOption(args, 'profile') === undefined ? {} : { profile: profileFor(args, config) }),
+    ...omitUndefined({ profile: profileOption(args, config) }),
     roles: readList(args, 'role') ?? [],
     ...grantsOf({ tools, effect }),
     createdAt: now,
@@ -93,7 +95,7 @@ async function findMistakes(
 ): Promise<readonly string[]> {
   if (patterns.length === 0 && (effect === undefined || effect === 'destructive')) return []
   const mistakes: string[] = []
-  const values = { config: args.values['config'] }
+  const values = { config: args.values['config'], profile: DEFAULT_PROFILE }
   await withApp(
     { values, positionals: [] },
     { ...io, stderr: () => undefined },
