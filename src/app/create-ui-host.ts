@@ -327,7 +327,12 @@ export function createUiHost(options: UiHostOptions): UiHost {
         throw new PegboardError('E_NOT_FOUND', 'The entry of this tool is not in the configuration file.', {
           hint: `Add the alias to ${proposal.setting ?? 'the code of the module'} by hand.`,
         })
-      const { id } = await applyEdits([edit], { stateDir: options.setupDir, clock, reason: 'suggest' })
+      const { id } = await applyEdits([edit], {
+        stateDir: options.setupDir,
+        clock,
+        reason: 'suggest',
+        config: edit.path,
+      })
       return { undo: id }
     },
     onChange: (listener) => changed.listen(listener),

@@ -75,7 +75,12 @@ export async function run(args: Args, io: Io): Promise<number> {
     return 1
   }
   await storeSecrets(secrets, io)
-  const { id: undo } = await applyEdits([edit], { stateDir: setupDir(io), clock: systemClock, reason: `add ${id}` })
+  const { id: undo } = await applyEdits([edit], {
+    stateDir: setupDir(io),
+    clock: systemClock,
+    reason: `add ${id}`,
+    config: file,
+  })
   const check = await connect({ ...args, values: { ...args.values, config: file } }, io, id)
   if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo, ...check })
   else print(connectionText(id, check, undo))

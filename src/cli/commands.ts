@@ -384,7 +384,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'undo',
-    summary: 'Undo the last change to configuration files.',
+    summary: 'Undo a change to configuration files (default: the last one made with this configuration).',
     operands: '[id]',
     maxOperands: 1,
     options: {

@@ -53,7 +53,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     io.onSecrets?.(plan.hidden)
     if (!isJson) io.stdout(diffOf(plan.edits, plan.hidden))
     const isWritten = plan.edits.length > 0 && (yes || (await isConfirmed(plan, questions)))
-    const undo = isWritten ? await apply(plan, store, io) : undefined
+    const undo = isWritten ? await apply(plan, file, store, io) : undefined
     if (isJson) writeJson(io, createJsonResult({ plan, found: foundClients, projects, choices, file, undo }))
     else printResult({ plan, choices, file, undo, io, hintsAtYes: questions === undefined && !isDry })
     return plan.edits.length === 0 || isWritten || isDry ? 0 : 1
@@ -255,7 +255,7 @@ async function isConfirmed({ edits }: InitPlan, questions: Questions | undefined
 }
 
 /** @returns the id for `undo` */
-async function apply({ edits, secrets }: InitPlan, store: SecretStore, io: Io): Promise<string> {
+async function apply({ edits, secrets }: InitPlan, config: string, store: SecretStore, io: Io): Promise<string> {
   const storedNames: string[] = []
   try {
     for (const { name, value } of secrets) {
@@ -263,7 +263,8 @@ async function apply({ edits, secrets }: InitPlan, store: SecretStore, io: Io): 
       await store.set(name, value)
       storedNames.push(name)
     }
-    return (await applyEdits(edits, { stateDir: setupDir(io), clock: systemClock, reason: 'pegboard init' })).id
+    const options = { stateDir: setupDir(io), clock: systemClock, reason: 'pegboard init', config }
+    return (await applyEdits(edits, options)).id
   } catch (error) {
     for (const name of storedNames) await store.delete(name).catch(() => undefined)
     throw error

@@ -51,7 +51,12 @@ async function suggest(session: Session, args: Args, io: Io): Promise<number> {
     )
     return 0
   }
-  const { id } = await applyEdits([edit], { stateDir: config.dirs.state, clock: systemClock, reason: 'suggest' })
+  const { id } = await applyEdits([edit], {
+    stateDir: config.dirs.state,
+    clock: systemClock,
+    reason: 'suggest',
+    config: edit.path,
+  })
   const answer = { ...toJson(report), applied: placed.map(({ setting }) => setting), undo: id }
   const changes = `\n${diffOf([edit], config.secrets)}\nWritten to ${edit.path}.\n${formatSettings(unplaced)}`
   writeAnswer(args, io, answer, `${formatReport(report)}${changes}`)

@@ -1,12 +1,19 @@
+import { pathFrom } from '../config/machine.ts'
 import { listUndo, undo } from '../setup/file-edits.ts'
-import { type Args, writeAnswer } from './args.ts'
+import { type Args, readOption, writeAnswer } from './args.ts'
+import { findConfig } from './find-config.ts'
 import { formatTable, type Io } from './io.ts'
-import { setupDir } from './machine-of.ts'
+import { machineOf, setupDir } from './machine-of.ts'
 
 /** `pegboard undo`: puts the bytes back that a command of Pegboard changed. */
 export async function run(args: Args, io: Io): Promise<number> {
   if (args.values['list'] === true) return await listChanges(args, io)
-  const undone = await undo(setupDir(io), args.positionals[0], { force: args.values['force'] === true })
+  const [id] = args.positionals
+  const { file } = id === undefined ? await findConfig(readOption(args, 'config'), io) : {}
+  const undone = await undo(setupDir(io), id, {
+    force: args.values['force'] === true,
+    ...(file === undefined ? {} : { config: pathFrom(io.cwd, file, machineOf(io)) }),
+  })
   const files = undone.files.map((file) => `  ${file}\n`).join('')
   writeAnswer(args, io, undone, `Undone: ${undone.reason}.\n${files}`)
   return 0

@@ -47,6 +47,8 @@ interface SavedRecord {
   readonly id: string
   readonly at: string
   readonly reason: string
+  /** The configuration file that the command used. `init` can change files of clients only. Older records lack it. */
+  readonly config?: string
   readonly undone?: true
   readonly files: readonly SavedFile[]
 }
@@ -138,6 +140,14 @@ interface PreparedEdit {
   readonly bytes: Buffer | undefined
 }
 
+interface EditOptions {
+  readonly stateDir: string
+  readonly clock: Clock
+  readonly reason: string
+  /** Absolute path of the configuration file that the command uses. */
+  readonly config?: string
+}
+
 /**
  * Writes all edits or none. Keeps mode and owner of each file, and keeps a copy of the old bytes for `undo` in a
  * private folder.
@@ -146,7 +156,7 @@ interface PreparedEdit {
  */
 export async function applyEdits(
   edits: readonly FileEdit[],
-  { stateDir, clock, reason }: { readonly stateDir: string; readonly clock: Clock; readonly reason: string },
+  { stateDir, clock, reason, config }: EditOptions,
 ): Promise<AppliedEdits> {
   const paths = new Set(edits.map(({ path }) => path))
   if (paths.size < edits.length) throw new Error('two edits of one file')
@@ -158,7 +168,8 @@ export async function applyEdits(
     try {
       await mkdir(own, { mode: 0o700 })
       for (const [index, edit] of edits.entries()) ready.push(await prepare(edit, own, `${index}.before`))
-      await writeRecord(own, { id, at, reason, files: ready.map(({ saved }) => saved) })
+      const files = ready.map(({ saved }) => saved)
+      await writeRecord(own, { id, at, reason, ...(config === undefined ? {} : { config }), files })
     } catch (error) {
       await discard(ready)
       await rm(own, { recursive: true, force: true })
@@ -281,26 +292,34 @@ async function readBackup(path: string): Promise<Buffer> {
 }
 
 /**
- * Puts the old bytes back: of the newest change that is not undone, or of the one with this id.
+ * Puts the old bytes back: of the change with this id, or of the newest one that is not undone.
+ * @param options.config without an id: only changes that a command made with this configuration file
  * @param options.force also if a file changed since; its changes are lost
  * @throws PegboardError E_UNDO_MISSING if there is nothing to undo, E_EDIT_STALE if a file changed since
  */
 export async function undo(
   stateDir: string,
   id?: string,
-  options: { readonly force?: boolean } = {},
+  { force = false, config }: { readonly force?: boolean; readonly config?: string } = {},
 ): Promise<AppliedEdits & { readonly reason: string }> {
   return whileLocked(stateDir, async (folder) => {
     const records = await readRecords(folder)
-    const record = records.findLast((one) => (id === undefined ? one.undone !== true : one.id === id))
-    if (!record || record.undone)
+    const open = records.filter(({ undone }) => undone !== true)
+    const record =
+      id === undefined
+        ? open.findLast((one) => config === undefined || isMadeWith(one, config))
+        : records.find((one) => one.id === id)
+    if (!record || record.undone) {
+      const what = id !== undefined ? ` "${id}"` : open.length > 0 ? ` of ${config}` : ''
       throw new PegboardError(
         'E_UNDO_MISSING',
-        id === undefined
-          ? 'There is no change to undo.'
-          : `There is no change "${id}" to undo${record ? ': it was undone' : ''}.`,
-        records.length === 0 ? { hint: 'Pegboard has changed no configuration file.' } : {},
+        `There is no change${what} to undo${record ? ': it was undone' : ''}.`,
+        {
+          ...(records.length === 0 && { hint: 'Pegboard has changed no configuration file.' }),
+          ...(id === undefined && open.length > 0 && { hint: OTHER_CONFIG_HINT }),
+        },
       )
+    }
     const own = join(folder, record.id)
     const todo: SavedFile[] = []
     for (const file of record.files) {
@@ -308,16 +327,31 @@ export async function undo(
       const hash = now && hashOf(now)
       // A process that was killed may have written some of the files only.
       if (hash === file.before) continue
-      if (hash !== file.after && options.force !== true)
-        throw new PegboardError('E_EDIT_STALE', `${file.path} changed since, so nothing was undone.`, {
-          hint: 'Undo the later change first, or repeat with --force, which loses what changed since.',
-        })
+      if (hash !== file.after && !force) throw createChangedSinceError(file, open.slice(open.indexOf(record) + 1))
       todo.push(file)
     }
     for (const file of todo.toReversed()) await restore(file, own)
     await writeRecord(own, { ...record, undone: true })
     return { id: record.id, reason: record.reason, files: record.files.map(({ path }) => path) }
   })
+}
+
+const OTHER_CONFIG_HINT =
+  'To undo a change of another configuration, find its id with pegboard undo --list, then run pegboard undo ID.'
+
+const isMadeWith = (record: SavedRecord, config: string): boolean =>
+  record.config === undefined ? record.files.some(({ path }) => path === config) : record.config === config
+
+/** @param later changes that are not undone */
+function createChangedSinceError({ path }: SavedFile, later: readonly SavedRecord[]): PegboardError {
+  const next = later.findLast(({ files }) => files.some((file) => file.path === path))
+  return next
+    ? new PegboardError('E_EDIT_STALE', `Pegboard changed ${path} again later, so nothing was undone.`, {
+        hint: `Undo the later change first: pegboard undo ${next.id}. Or add --force, which discards everything that changed since.`,
+      })
+    : new PegboardError('E_EDIT_STALE', `${path} was edited after this change, so nothing was undone.`, {
+        hint: 'To restore the old file anyway, add --force. This discards the edits.',
+      })
 }
 
 /** What `undo` can take back, the oldest first. */

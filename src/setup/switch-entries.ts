@@ -71,7 +71,7 @@ async function editEntries(
   })
   if (after === before) return { entries }
   const reason = `${verb} ${names.join(', ')}`.slice(0, 200)
-  const { id } = await applyEdits([{ path: file, before, after }], { stateDir, clock, reason })
+  const { id } = await applyEdits([{ path: file, before, after }], { stateDir, clock, reason, config: file })
   return { entries, undo: id }
 }
 

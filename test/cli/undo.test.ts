@@ -32,6 +32,27 @@ describe('pegboard undo', () => {
   })
 })
 
+describe('pegboard undo without an id', () => {
+  it('undoes the last change of the configuration in use', async () => {
+    const dir = temporaryFolder()
+    const text = '{ "mcpServers": { "box": { "command": "no-such-program" } } }\n'
+    const [mine, other] = ['mine.json', 'other.json'].map((name) => join(dir, name)) as [string, string]
+    for (const file of [mine, other]) writeFileSync(file, text)
+    await pegboard(dir, 'disable', 'box', '--config', 'mine.json')
+    await pegboard(dir, 'disable', 'box', '--config', 'other.json')
+    expect(await pegboard(dir, 'undo', '--config', 'mine.json')).toMatchObject({
+      code: 0,
+      out: `Undone: disable box.\n  ${mine}\n`,
+    })
+    expect(readFileSync(mine, 'utf8')).toBe(text)
+    expect((await pegboard(dir, 'undo', '--config', 'mine.json')).err).toContain(
+      `There is no change of ${mine} to undo.`,
+    )
+    expect((await pegboard(dir, 'undo', '--config', 'other.json')).code).toBe(0)
+    expect(readFileSync(other, 'utf8')).toBe(text)
+  })
+})
+
 describe.runIf(process.platform === 'linux')('pegboard config path', () => {
   it('prints the file that commands use, and says why', async () => {
     const dir = temporaryFolder()

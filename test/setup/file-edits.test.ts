@@ -106,6 +106,54 @@ describe('applyEdits and undo', () => {
     expect(readFileSync(a, 'utf8')).toBe('1')
   })
 
+  it('say whether a later change of Pegboard or an edit by hand prevents undoing', async () => {
+    const { stateDir, file, apply } = scene()
+    const a = file('a', '1')
+    const first = await apply([{ path: a, before: '1', after: '2' }])
+    clock.pass(1_000)
+    const second = await apply([{ path: a, before: '2', after: '3' }])
+    await expect(undo(stateDir, first.id)).rejects.toMatchObject({
+      code: 'E_EDIT_STALE',
+      message: `Pegboard changed ${a} again later, so nothing was undone.`,
+      hint: `Undo the later change first: pegboard undo ${second.id}. Or add --force, which discards everything that changed since.`,
+    })
+    await undo(stateDir, second.id)
+    writeFileSync(a, 'mine')
+    await expect(undo(stateDir, first.id)).rejects.toMatchObject({
+      code: 'E_EDIT_STALE',
+      message: `${a} was edited after this change, so nothing was undone.`,
+      hint: 'To restore the old file anyway, add --force. This discards the edits.',
+    })
+  })
+
+  it('undo the newest change of one configuration', async () => {
+    const { stateDir, file } = scene()
+    const [one, other, client] = [file('one', '1'), file('other', '1'), file('client', '1')]
+    const apply = (config: string, path: string) =>
+      applyEdits([{ path, before: '1', after: '2' }], { stateDir, clock, reason: 'test', config })
+    const texts = (): string[] => [one, other, client].map((path) => readFileSync(path, 'utf8'))
+    for (const [config, path] of [
+      [one, one],
+      [one, client],
+      [other, other],
+    ] as const) {
+      await apply(config, path)
+      clock.pass(1_000)
+    }
+    expect(texts()).toEqual(['2', '2', '2'])
+    await undo(stateDir, undefined, { config: one })
+    expect(texts()).toEqual(['2', '2', '1'])
+    await undo(stateDir, undefined, { config: one })
+    expect(texts()).toEqual(['1', '2', '1'])
+    await expect(undo(stateDir, undefined, { config: one })).rejects.toMatchObject({
+      code: 'E_UNDO_MISSING',
+      message: `There is no change of ${one} to undo.`,
+      hint: 'To undo a change of another configuration, find its id with pegboard undo --list, then run pegboard undo ID.',
+    })
+    await undo(stateDir)
+    expect(texts()).toEqual(['1', '1', '1'])
+  })
+
   it('undo what a killed process had written only in part', async () => {
     const { stateDir, file, apply } = scene()
     const a = file('a', '1')
