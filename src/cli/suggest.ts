@@ -9,6 +9,7 @@ import { diffOf } from '../setup/edit-diff.ts'
 import { applyEdits } from '../setup/file-edits.ts'
 import { type Args, writeAnswer } from './args.ts'
 import { ERASE, formatTable, type Io } from './io.ts'
+import { setupDir } from './machine-of.ts'
 import { openConfig, type Session, withApp } from './open-app.ts'
 import { round } from './search.ts'
 
@@ -52,7 +53,8 @@ async function suggest(session: Session, args: Args, io: Io): Promise<number> {
     return 0
   }
   const { id } = await applyEdits([edit], {
-    stateDir: config.dirs.state,
+    // Not `dirs.state` of the configuration: `undo` reads no configuration.
+    stateDir: setupDir(io),
     clock: systemClock,
     reason: 'suggest',
     config: edit.path,

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApp } from '../../src/app/app.ts'
@@ -88,6 +88,16 @@ describe('suggest', () => {
     expect(config.servers['plan']?.tools['split_tasks']?.alias).toEqual(['divide', 'jot down groceries'])
     const found = await pegboard(at.dir, 'search', 'jot down groceries', '--config', 'mcp.config.json', '--json')
     expect(JSON.parse(found.out)[0].name).toBe('mcp_plan.split_tasks')
+  })
+
+  it('can be undone if dirs.state names another folder', async () => {
+    const own = CONFIG.replace('{\n', `{\n  "dirs": { "state": "own-state" },\n`)
+    writeFileSync(join(at.dir, 'own.json'), own)
+    await searchAndCall('jot down groceries', 'mcp_plan.split_tasks', own)
+    const { out } = await pegboard(at.dir, 'suggest', '--config', 'own.json', '--apply', '--json')
+    const { undo } = JSON.parse(out) as { undo: string }
+    expect(await pegboard(at.dir, 'undo', undo)).toMatchObject({ code: 0, err: '' })
+    expect(readFileSync(join(at.dir, 'own.json'), 'utf8')).toBe(own)
   })
 
   it('keeps no query with search.misses off', async () => {
