@@ -148,7 +148,11 @@ async function chooseServers(inputs: ChoiceInputs): Promise<readonly FoundServer
   // A server of one project would otherwise be there in every project, and others may have written its file.
   const isDefault = ({ project, file }: FoundServer): boolean =>
     file === undefined ? project === undefined || only !== undefined : withProject
-  if (!questions) return allServers.filter(isDefault)
+  if (!questions) {
+    const leftOut = allServers.filter((server) => !isDefault(server))
+    if (args.values['json'] !== true) showLeftOut(mergeServers(leftOut, existing, stored), io)
+    return allServers.filter(isDefault)
+  }
   const merged = mergeServers(allServers, existing, stored)
   if (merged.length === 0) return []
   io.stderr(
@@ -161,6 +165,18 @@ async function chooseServers(inputs: ChoiceInputs): Promise<readonly FoundServer
     const from = merged[index]?.from ?? []
     return from.some(isDefault) ? from.filter(isDefault) : from
   })
+}
+
+function showLeftOut(merged: readonly MergedServer[], io: Io): void {
+  const rows = merged.flatMap((server) => (server.isKnown ? [] : [[`  ${server.name}`, describePlaces(server)]]))
+  if (rows.length > 0)
+    io.stderr(
+      toTypedCommands(
+        `Left out, because these servers belong to one project:\n${formatTable(rows)}To import one: pegboard init --only NAME\n`,
+        undefined,
+        io,
+      ),
+    )
 }
 
 /** How a server is started or reached, without secrets. In full if others may have written it. */

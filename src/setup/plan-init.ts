@@ -82,7 +82,7 @@ export function serversIn({ file, text = '' }: ConfigText): Readonly<Record<stri
 function registerIn(found: FoundClient, { servers, keep }: InitChoices, start: StartCommand): readonly FileEdit[] {
   const { client, file, text, own, problem } = found
   if (problem !== undefined) throw new PegboardError('E_EDIT_UNSAFE', problem)
-  const moved = keep ? [] : servers.filter((server) => server.client === client.id && server.project === undefined)
+  const moved = keep ? [] : servers.filter((server) => server.client === client.id && server.file === undefined)
   const at = client.serversAt(text === undefined ? {} : found.root)
   const changes: Change[] = [
     ...moved.map(({ path }) => ({ path, value: undefined })),

@@ -179,6 +179,40 @@ Restart Claude Desktop, Cursor to use Pegboard.
     })
   })
 
+  it('says which servers of a project it leaves out, and removes one from the client that it imports', async () => {
+    const shop = '/home/me/shop'
+    const claudeCode = (...servers: readonly object[]): object => ({
+      mcpServers: servers[0],
+      projects: { [shop]: { mcpServers: servers[1], history: ['hello'] } },
+    })
+    const [docs, git] = [{ docs: { url: 'https://docs.example/mcp' } }, { git: { command: 'git-server' } }]
+    const before = JSON.stringify(claudeCode(docs, git))
+    const { dir, read, command } = home({ '.claude.json': before })
+    const leftOut = `Left out, because these servers belong to one project:
+  git  Claude Code in ${shop}
+To import one: pegboard init --only NAME
+`
+    const first = await command(['init', '--yes'])
+    expect(first.err).toContain(leftOut)
+    expect(Object.keys(JSON.parse(read(OWN)).mcpServers)).toEqual(['docs'])
+    const pegboard = { type: 'stdio', ...REGISTERED, args: [...REGISTERED.args, join(dir, OWN)], env: {} }
+    expect(JSON.parse(read('.claude.json'))).toEqual(claudeCode({ pegboard }, git))
+
+    const second = await command(['init', '--yes', '--only', 'git'])
+    expect(second.err).not.toContain('Left out')
+    expect(second.out).toContain(`1 server imported into ${join(dir, OWN)}.\n`)
+    expect(JSON.parse(read(OWN)).mcpServers.git).toEqual({ command: 'git-server', cwd: shop })
+    expect(JSON.parse(read('.claude.json'))).toEqual(claudeCode({ pegboard }, {}))
+    await command(['undo'])
+    await command(['undo'])
+    expect(read('.claude.json')).toBe(before)
+
+    await command(['init', '--yes', '--only', 'git', '--keep'])
+    expect(JSON.parse(read('.claude.json'))).toEqual(claudeCode({ ...docs, pegboard }, git))
+    expect((await command(['init', '--yes', '--from', 'cursor'])).err).not.toContain('Left out')
+    expect((await command(['init', '--yes'])).err).not.toContain('Left out')
+  })
+
   it('adds to an existing configuration, and knows what is there', async () => {
     const { read, command } = home()
     await command(['init', '--yes', '--only', 'docs', '--into', 'none'])
