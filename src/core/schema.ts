@@ -1,5 +1,6 @@
 import { Validator } from '@cfworker/json-schema'
 import { isRecord } from './is-record.ts'
+import { describeValidationErrors } from './json-schema-error.ts'
 
 export type JsonSchema = Readonly<Record<string, unknown>>
 
@@ -98,19 +99,10 @@ function fromJson(json: JsonSchema): Schema {
       validator ??= new Validator(json as object, '2020-12', false)
       const result = validator.validate(value)
       if (result.valid) return { ok: true, value }
-      const issues = result.errors
-        .filter((error) => !WRAPPERS.has(error.keyword))
-        .map((error) => ({
-          path: error.instanceLocation.replace(/^#\/?/, '').replaceAll('/', '.'),
-          message: error.error,
-        }))
-      return { ok: false, issues: issues.slice(0, 10) }
+      return { ok: false, issues: describeValidationErrors(result.errors, json, value) }
     },
   }
 }
-
-// Keywords whose own error only says that a nested check failed.
-const WRAPPERS = new Set(['properties', 'items', 'allOf', '$ref', 'prefixItems'])
 
 /** Accepts any object; used for tools without an input schema. */
 export const emptyObject: Schema = {

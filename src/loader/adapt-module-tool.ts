@@ -2,6 +2,7 @@ import { type CallContext, noServices, type ServicesFor } from '../core/caller.t
 import { PegboardError, ToolError } from '../core/errors.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import { asRecord, isRecord } from '../core/is-record.ts'
+import { describeUnknownName } from '../core/issue-phrases.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolDef } from '../core/module.ts'
 import { once } from '../core/once.ts'
@@ -10,7 +11,7 @@ import { createReadOnlyObject, readOnly } from '../core/read-only.ts'
 import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
 import { describeSettingError } from '../core/setting-error.ts'
 import type { Tool, Tripwire } from '../core/tool.ts'
-import { findNearest, wireName } from '../core/tool-names.ts'
+import { wireName } from '../core/tool-names.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import { checkSchema } from './check-schema.ts'
 
@@ -251,7 +252,8 @@ function closeSchema(schema: unknown, hidden: readonly string[], id: string): Cl
       for (const name of Object.keys(input)) {
         if (Object.hasOwn(properties, name)) continue
         if (hidden.includes(name)) delete input[name]
-        else if (!isOpen) issues.push({ path: '', message: describeUnknownName(name, listedNames) })
+        else if (!isOpen)
+          issues.push({ path: '', message: describeUnknownName('parameter', name, listedNames, 'the tool takes none') })
       }
       if (issues.length === 0) return base.parse({ ...structuredClone(defaults), ...input })
       // A caller with a misspelled parameter usually lacks the right one, so the error names both.
@@ -264,12 +266,6 @@ function closeSchema(schema: unknown, hidden: readonly string[], id: string): Cl
       return { ok: false, issues }
     },
   }
-}
-
-function describeUnknownName(name: string, knownNames: readonly string[]): string {
-  const [near] = findNearest(name, knownNames, 3, 1)
-  if (near) return `unknown parameter "${name}"; did you mean "${near}"?`
-  return `unknown parameter "${name}"; ${knownNames.length > 0 ? `known: ${knownNames.join(', ')}` : 'the tool takes none'}`
 }
 
 function defaultsOf(properties: Readonly<Record<string, unknown>>): Record<string, unknown> {
