@@ -34,6 +34,8 @@ export interface DeferredWorkOptions extends AppBase {
   readonly files: FileOutlet
   /** True while servers connect for the first time. */
   arriving(): boolean
+  /** The server that a tool name begins with, if its entry is invalid. */
+  invalidServer(name: string, caller: Caller): string | undefined
 }
 
 /** Delay before the state is tried again. */
@@ -77,14 +79,18 @@ export function createDeferredWork(options: DeferredWorkOptions) {
   tasks.onEnd((owner, task) => inbox.add(owner, noticeOf(task)))
 
   /** Undefined if the caller has no access any more. The call reports that. */
-  const resolve = (who: StoredCaller, name: string) => {
+  const withCurrentRights = <T>(who: StoredCaller, find: (caller: Caller) => T): T | undefined => {
     try {
-      return options.view(refreshCaller(who, lookUpRights)).resolve(name)
+      return find(refreshCaller(who, lookUpRights))
     } catch {
       return undefined
     }
   }
+  const resolve = (who: StoredCaller, name: string) =>
+    withCurrentRights(who, (caller) => options.view(caller).resolve(name))
   const lacksTool: LacksTool = (who, name) => (resolve(who, name)?.kind ?? 'found') !== 'found'
+  const hasInvalidServer: LacksTool = (who, name) =>
+    withCurrentRights(who, (caller) => options.invalidServer(name, caller)) !== undefined
   const toolOf = (who: StoredCaller, name: string): Tool | undefined => {
     const found = resolve(who, name)
     return found?.kind === 'found' ? found.tool.tool : undefined
@@ -93,6 +99,7 @@ export function createDeferredWork(options: DeferredWorkOptions) {
     call: (request: CallRequest) => calls.call(request),
     lookUpRights,
     lacksTool,
+    hasInvalidServer,
     store: shared.store(),
     clock,
     log,

@@ -1,8 +1,9 @@
+import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
-import type { Upstreams } from '../upstream/upstreams.ts'
+import { isNamed, moduleIds, type Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
 import { isSeenFile } from './app-modules.ts'
 
@@ -10,7 +11,7 @@ import { isSeenFile } from './app-modules.ts'
  * Waits for whatever may bring a tool that the caller does not have: modules that are being loaded, then servers.
  * @returns whether it is worth looking again
  * @throws PegboardError E_LOADING if a file that may contain it is still being loaded, E_TOOL_DISABLED if the operator
- * disabled its server
+ * disabled its server, E_UPSTREAM_UNAVAILABLE if the entry of its server is invalid
  */
 export type AwaitTool = (name: string, request: CallRequest) => Promise<boolean>
 
@@ -21,13 +22,14 @@ export interface AwaitToolOptions {
   /** Waits a moment for servers that are read for the first time. */
   serversRead(caller: Caller): Promise<void>
   readonly upstreams: Pick<Upstreams, 'missed' | 'disabledServer'>
+  invalidServer(name: string, caller: Caller): string | undefined
 }
 
 const RETRY_MS = 2_000
 const MAX_NAMED_FILES = 5
 
 export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
-  const { view, whileLoading, pendingFiles, serversRead, upstreams } = options
+  const { view, whileLoading, pendingFiles, serversRead, upstreams, invalidServer } = options
   const resolve = (name: string, caller: Caller) => view(caller).resolve(name)
   return async (name, { caller, abort, signal, outerSignal }) => {
     const loading = whileLoading()
@@ -53,10 +55,34 @@ export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
           hint: `Use another tool. The operator can enable the server with: pegboard enable ${quoteWord(disabled)}`,
         },
       )
+    const invalid = found.kind === 'unknown' ? invalidServer(name, caller) : undefined
+    if (invalid !== undefined)
+      throw new PegboardError(
+        'E_UPSTREAM_UNAVAILABLE',
+        `'${name}' is not available: the configuration entry of the server ${invalid} is invalid.`,
+        {
+          class: 'server_setup',
+          hint: 'Use another tool. The operator sees what to correct with: pegboard check',
+        },
+      )
     if (found.kind === 'unknown' && !found.down && !found.ownerHasTools) {
       await serversRead(caller)
       if (resolve(name, caller).kind !== 'unknown') return true
     }
     return upstreams.missed(name, { signal: abort?.signal ?? signal ?? outerSignal, sees })
   }
+}
+
+/** The server that a tool name begins with, if its entry cannot be used. @param sees owners that the caller sees */
+export function findInvalidServer(
+  { skipped }: Pick<Config, 'skipped'>,
+  name: string,
+  sees: (owner: string) => boolean,
+): string | undefined {
+  const ids = skipped.filter(({ self }) => !self).map(({ id }) => id)
+  const owners = moduleIds(Object.fromEntries(ids.map((id) => [id, true])))
+  return ids.find((id) => {
+    const owner = owners.get(id) as string
+    return isNamed(name, [id, owner]) && sees(owner)
+  })
 }

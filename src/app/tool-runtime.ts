@@ -17,7 +17,7 @@ import type { AppBase } from './app-base.ts'
 import { createAppModules } from './app-modules.ts'
 import { createDeferredWork } from './deferred-work.ts'
 import { createIneffectiveSettings } from './ineffective-settings.ts'
-import { createAwaitTool } from './missing-tools.ts'
+import { createAwaitTool, findInvalidServer } from './missing-tools.ts'
 import type { RemoteSources } from './remote-sources.ts'
 import { createServerList, createServers } from './server-list.ts'
 import { createServiceProvider } from './service-provider.ts'
@@ -120,12 +120,15 @@ export function createToolRuntime(options: ToolRuntimeOptions) {
     awaitTool: (name, request) => awaitTool(name, request),
   })
   const modules = createAppModules({ ...options, servicesFor: provider.servicesFor, calls })
+  const invalidServer = (name: string, caller: Caller): string | undefined =>
+    findInvalidServer(settings.config, name, (owner) => view(caller).policy.allowsOwner(owner, caller))
   const awaitTool = createAwaitTool({
     view,
     whileLoading: modules.whileLoading,
     pendingFiles: () => modules.loader.pending,
     serversRead,
     upstreams,
+    invalidServer,
   })
   const deferred = createDeferredWork({
     ...options,
@@ -134,6 +137,7 @@ export function createToolRuntime(options: ToolRuntimeOptions) {
     adapters: (caller) => servicesOf(caller).adapters,
     files: provider.files,
     arriving: () => upstreams.arriving,
+    invalidServer,
   })
   const problems = createIneffectiveSettings({ ...options, upstreams, apis, modules })
   return {

@@ -1,7 +1,7 @@
 import { isPegboardError, isShuttingDown, messageOf, PegboardError } from '../core/errors.ts'
 import type { Store } from '../state/store.ts'
 import type { TasksOptions } from './background-tasks.ts'
-import { LEFT_TO_OTHERS } from './due-queue.ts'
+import { POSTPONED } from './due-queue.ts'
 import type { Inbox } from './inbox.ts'
 import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
 import { refreshCaller, type StoredCaller } from './stored-caller.ts'
@@ -13,6 +13,8 @@ export type LacksTool = (who: StoredCaller, name: string) => boolean
 export interface DueWorkOptions
   extends Pick<TasksOptions, 'call' | 'lookUpRights' | 'clock' | 'log' | 'instance' | 'alarms'> {
   readonly lacksTool: LacksTool
+  /** True if the server of a tool is in the configuration, but its entry is invalid. */
+  readonly hasInvalidServer: LacksTool
   readonly store: Store
   readonly inbox: Inbox
 }
@@ -25,8 +27,8 @@ export interface DueCall {
   readonly tool: string
   readonly params: Readonly<Record<string, unknown>> | undefined
   readonly callId?: string | undefined
-  /** True if another process may have the tool. */
-  readonly mayLeave: () => Promise<boolean>
+  /** False if the tool has been missing for so long that the call must fail. */
+  readonly mayPostpone: boolean
 }
 
 /** A call that ended, or did not start, because this process stops. */
@@ -42,18 +44,18 @@ const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISAB
 /**
  * Calls tools with the rights that the owner has now. Never rejects, because no caller waits for the answer.
  * @param kind what calls, for the log
- * @returns `LEFT_TO_OTHERS` if the tool is missing in this process and another one may have it
+ * @returns `POSTPONED` if the tool is missing in this process, and another process or a corrected entry may bring it
  */
 export const createDueCalls =
-  ({ call, lookUpRights, lacksTool, log }: DueWorkOptions, kind: 'job' | 'watcher') =>
+  ({ call, lookUpRights, lacksTool, hasInvalidServer, instance, log }: DueWorkOptions, kind: 'job' | 'watcher') =>
   async ({
     id,
     caller,
     tool,
     params = {},
     callId,
-    mayLeave,
-  }: DueCall): Promise<Outcome | StoppedCall | typeof LEFT_TO_OTHERS> => {
+    mayPostpone,
+  }: DueCall): Promise<Outcome | StoppedCall | typeof POSTPONED> => {
     let outcome: Outcome
     try {
       outcome = outcomeOf(
@@ -67,7 +69,12 @@ export const createDueCalls =
     if (outcome.code === 'E_OWNER_GONE')
       log.warn(`a ${kind} did not run, because its owner no longer has access`, { [kind]: id, error: outcome.error })
     // Tools fail with the same codes, for example when they do not find something.
-    if (!MISSING_CODES.has(outcome.code) || !lacksTool(caller, tool) || !(await mayLeave())) return outcome
+    if (!mayPostpone || !lacksTool(caller, tool)) return outcome
+    if (outcome.code === 'E_UPSTREAM_UNAVAILABLE' && hasInvalidServer(caller, tool)) {
+      log.warn(`a ${kind} waits for a valid entry of its server`, { [kind]: id, tool })
+      return POSTPONED
+    }
+    if (!MISSING_CODES.has(outcome.code) || (await instance.alone())) return outcome
     log.warn(`a ${kind} is left to other processes, because this process does not have its tool`, { [kind]: id, tool })
-    return LEFT_TO_OTHERS
+    return POSTPONED
   }

@@ -33,8 +33,8 @@ export interface RunResult<T> {
   notify?(): void | Promise<void>
 }
 
-/** The run is left to another process. */
-export const LEFT_TO_OTHERS: unique symbol = Symbol('left')
+/** The run is left to another process, or to a later time. */
+export const POSTPONED: unique symbol = Symbol('postponed')
 
 export const isDueEntry = (value: unknown): value is Readonly<Record<string, unknown>> =>
   isRecord(value) &&
@@ -77,14 +77,9 @@ export interface DueQueueOptions<T extends DueEntry>
   lacksTool(value: T): boolean
   /**
    * Runs the entry. Never rejects.
-   * @param mayLeave true if another process may have the tool; then `LEFT_TO_OTHERS` may be returned
+   * @param mayPostpone false if its tool has been missing for so long that it must run
    */
-  run(
-    id: string,
-    owner: string,
-    claimed: T,
-    mayLeave: () => Promise<boolean>,
-  ): Promise<RunResult<T> | typeof LEFT_TO_OTHERS>
+  run(id: string, owner: string, claimed: T, mayPostpone: boolean): Promise<RunResult<T> | typeof POSTPONED>
   /** What happens to an entry whose process died while running it. The process that stores the result notifies. */
   abandoned(id: string, owner: string, value: T): RunResult<T>
 }
@@ -208,9 +203,8 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
       if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return
       await trySetAlarm(id, claimed)
       if (ticksOf(clock) - startedAt >= MAX_SUSPENDED_MS && !(await isOurs(id, claimed))) return
-      const mayLeave = async (): Promise<boolean> => now - since < MISSING_TOOL_MS && !(await instance.alone())
-      const result = await options.run(id, row.owner, claimed, mayLeave)
-      if (result === LEFT_TO_OTHERS) return await storeResult(id, row.owner, undoClaim(before, claimed, since))
+      const result = await options.run(id, row.owner, claimed, now - since < MISSING_TOOL_MS)
+      if (result === POSTPONED) return await storeResult(id, row.owner, undoClaim(before, claimed, since))
       if (await isOurs(id, claimed)) await result.notify?.()
       await storeResult(id, row.owner, (value) => result.change(value))
     } finally {

@@ -5,7 +5,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { randomId, toId } from '../core/random-id.ts'
 import { type Delivery, textOf } from './channel-delivery.ts'
 import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
-import { createDueQueue, type DueEntry, isDueEntry, LEFT_TO_OTHERS, type RunResult } from './due-queue.ts'
+import { createDueQueue, type DueEntry, isDueEntry, POSTPONED, type RunResult } from './due-queue.ts'
 import { type Outcome, shortenOutcome } from './outcome.ts'
 import { isRelative, nextRun, parseScheduleTime, skippedRuns } from './schedule-times.ts'
 import { refreshCaller, type StoredCaller, toStoredCaller } from './stored-caller.ts'
@@ -143,11 +143,12 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       return tooLate ? Math.max(0, unsureUntil - ticksOf(clock)) : 0
     },
     lacksTool: ({ caller, tool }) => tool !== undefined && lacksTool(caller, tool),
-    async run(id, _owner, job, mayLeave) {
+    async run(id, _owner, job, mayPostpone) {
       const owner = lastingOwner(job.caller)
       const { caller, tool, params, runKey } = job
-      const last = tool === undefined ? undefined : await call({ id, caller, tool, params, callId: runKey, mayLeave })
-      if (last === LEFT_TO_OTHERS) return last
+      const last =
+        tool === undefined ? undefined : await call({ id, caller, tool, params, callId: runKey, mayPostpone })
+      if (last === POSTPONED) return last
       if (last && 'stopped' in last) return afterInterruption(id, owner, job, last.mayRepeat)
       const notify = async (): Promise<void> => {
         if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)

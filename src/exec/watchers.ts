@@ -5,7 +5,7 @@ import { formatCount } from '../core/format-count.ts'
 import { randomId } from '../core/random-id.ts'
 import { describeChanges } from './describe-changes.ts'
 import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
-import { createDueQueue, type DueEntry, isDueEntry, LEFT_TO_OTHERS } from './due-queue.ts'
+import { createDueQueue, type DueEntry, isDueEntry, POSTPONED } from './due-queue.ts'
 import { type Strategy, shouldNotify, thresholdOf } from './notify-when.ts'
 import { type Outcome, shortenOutcome, withoutParts } from './outcome.ts'
 import { type StoredCaller, toStoredCaller } from './stored-caller.ts'
@@ -102,10 +102,10 @@ export function createWatchers(options: WatchersOptions): Watchers {
         ? { ...watcher, nextAt: now + watcher.intervalMs }
         : undefined,
     lacksTool: ({ caller, tool }) => lacksTool(caller, tool),
-    async run(id, owner, watcher, mayLeave) {
+    async run(id, owner, watcher, mayPostpone) {
       const { caller, tool, params } = watcher
-      const fullOutcome = await call({ id, caller, tool, params, mayLeave })
-      if (fullOutcome === LEFT_TO_OTHERS) return fullOutcome
+      const fullOutcome = await call({ id, caller, tool, params, mayPostpone })
+      if (fullOutcome === POSTPONED) return fullOutcome
       // The next check reads the value again.
       if ('stopped' in fullOutcome) return { change: (current) => current }
       const outcome = shortenOutcome(withoutParts(fullOutcome, volatileParts(caller, tool)))

@@ -33,6 +33,7 @@ it.skipIf(redisUrl === undefined)(
       const schedule = createScheduler({
         lookUpRights: ({ roles }) => ({ roles }),
         lacksTool: () => lacking,
+        hasInvalidServer: () => false,
         isIdempotent: () => false,
         store: shared.store(),
         clock,

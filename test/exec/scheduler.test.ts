@@ -46,6 +46,7 @@ function rig(
     const options = {
       lookUpRights: (who: StoredCaller) => rights(who),
       lacksTool: () => lacking,
+      hasInvalidServer: () => false,
       store,
       clock,
       log: silentLog,
