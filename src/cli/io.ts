@@ -24,6 +24,8 @@ export interface Io {
   readonly cwd: string
   /** Aborted by SIGINT and other signals. */
   readonly stop: AbortSignal
+  /** From now on, SIGHUP calls this and does not stop Pegboard. */
+  onHangUp?(listener: () => void): void
   /** Absolute paths of Node and of the script, and the command as a person types it. */
   readonly self: { readonly node: string; readonly script: string; readonly called: string }
 }

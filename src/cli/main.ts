@@ -28,7 +28,9 @@ function onSignal(): void {
   if (stop.signal.aborted) exitProcess(INTERRUPTED)
   stop.abort()
 }
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
+let onHangUp = onSignal
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal)
+process.on('SIGHUP', () => onHangUp())
 // An unhandled rejection in one module must not stop the tools of all others.
 process.on('unhandledRejection', printError)
 process.on('uncaughtException', printError)
@@ -138,6 +140,9 @@ const io: Io = {
   input: process.stdin,
   claimOutput,
   stop: stop.signal,
+  onHangUp(listener) {
+    onHangUp = listener
+  },
   self: {
     node: process.execPath,
     script: realpathSync(process.argv[1] ?? ''),

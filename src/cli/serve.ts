@@ -38,7 +38,7 @@ const FIRST_READ_MS = 1_000
 /** Pause before watching files is tried again. */
 const RETRY_MS = 5_000
 
-/** `pegboard serve`: runs until the client disconnects or the process gets a signal. */
+/** `pegboard serve`: runs until the client disconnects or the process gets a signal to stop. */
 export async function run(args: Args, io: Io): Promise<number> {
   const overHttp = wantsHttp(args, io)
   const loaded = await openConfig(args, io, { isExposed: overHttp, namesIgnoredServers: true })
@@ -63,10 +63,17 @@ export async function run(args: Args, io: Io): Promise<number> {
   const stopFunctions: Array<() => void> = []
   let isOver = false
   let cancelFollowing: (() => void) | undefined
+  // Before the file is followed, nothing has to be read again. With a terminal, SIGHUP means that the terminal was closed.
+  let reload = (): void => undefined
+  if (overHttp && io.input.isTTY !== true) io.onHangUp?.(() => reload())
   const followFiles = async (): Promise<void> => {
     const { followConfig, watchConfig } = await import('../config/reload-config.ts')
     const { lockFile } = await import('../trust/lock-file.ts')
-    if (isOver || config.file === undefined) return
+    if (isOver) return
+    if (config.file === undefined) {
+      reload = () => log.info('SIGHUP: no configuration file is in use')
+      return
+    }
     stopFunctions.push(app.loader.watch())
     const lock = lockFile(config.file)
     if (lock !== undefined) stopFunctions.push(watchConfig(lock, () => app.reviewed(), { log }))
@@ -78,7 +85,9 @@ export async function run(args: Args, io: Io): Promise<number> {
     }
     const { secretsFile } = await import('../state/secret-store.ts')
     const secrets = secretsFile(setupDir(io))
-    stopFunctions.push(followConfig({ config, text: loaded.text, secrets, machine, log, refine, onConfig }))
+    const followed = followConfig({ config, text: loaded.text, secrets, machine, log, refine, onConfig })
+    stopFunctions.push(followed.stop)
+    reload = followed.reload
   }
   /** There may be no file descriptor left to load code with. */
   const tryToFollow = (): Promise<void> =>

@@ -177,15 +177,21 @@ export interface FollowOptions extends WatchOptions {
   onConfig(after: Config, plan: ReloadPlan): void | Promise<void>
 }
 
+export interface FollowedConfig {
+  /** Reads the file now, as SIGHUP requests. Logs also that nothing changed. */
+  reload(): void
+  /** Stops watching. */
+  stop(): void
+}
+
 /**
  * Watches the configuration file. Passes each valid change to `onConfig`, one after the other. Logs an invalid one and
  * keeps the last valid configuration.
- * @returns stops watching
  */
-export function followConfig(options: FollowOptions): () => void {
+export function followConfig(options: FollowOptions): FollowedConfig {
   const { machine, log } = options
   const { file } = options.config
-  if (file === undefined) return () => undefined
+  if (file === undefined) return { reload: () => undefined, stop: () => undefined }
   let current = options.config
   let stopped = false
   let wasInvalid = false
@@ -193,7 +199,7 @@ export function followConfig(options: FollowOptions): () => void {
   const clock = options.clock ?? systemClock
   let cancelRetry: (() => void) | undefined
 
-  const apply = async (): Promise<void> => {
+  const apply = async (isRequested: boolean): Promise<void> => {
     if (stopped) return
     try {
       const { loadConfig } = await import('./load-config.ts')
@@ -203,6 +209,7 @@ export function followConfig(options: FollowOptions): () => void {
       const plan = planReload(current, config)
       if (plan.live.length + plan.restart.length === 0) {
         if (wasInvalid) log.info('the configuration is valid again and unchanged')
+        else if (isRequested) log.info('SIGHUP: the configuration is unchanged')
         wasInvalid = false
         return
       }
@@ -221,9 +228,9 @@ export function followConfig(options: FollowOptions): () => void {
       })
     }
   }
-  const enqueueReload = (): void => {
+  const enqueueReload = (isRequested = false): void => {
     cancelRetry?.()
-    queue = queue.then(apply)
+    queue = queue.then(() => apply(isRequested))
   }
   let stopSecrets: (() => void) | undefined
   function followSecrets(text: string | undefined): void {
@@ -234,11 +241,14 @@ export function followConfig(options: FollowOptions): () => void {
   const stop = watchConfig(file, enqueueReload, options)
   followSecrets(options.text)
   // A secret may have changed before the watch began.
-  if (stopSecrets || !hasSameText(file, options.text)) queue = apply()
-  return () => {
-    stopped = true
-    cancelRetry?.()
-    stop()
-    stopSecrets?.()
+  if (stopSecrets || !hasSameText(file, options.text)) enqueueReload()
+  return {
+    reload: () => enqueueReload(true),
+    stop() {
+      stopped = true
+      cancelRetry?.()
+      stop()
+      stopSecrets?.()
+    },
   }
 }

@@ -3,13 +3,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type Config, loadConfig, readConfig } from '../../src/config/load-config.ts'
-import { followConfig, planReload, type ReloadPlan, watchConfig } from '../../src/config/reload-config.ts'
+import {
+  type FollowOptions,
+  followConfig,
+  planReload,
+  type ReloadPlan,
+  watchConfig,
+} from '../../src/config/reload-config.ts'
 import { createLog, silentLog } from '../../src/core/log.ts'
 import { createManualClock } from '../clock.ts'
 import { canLimit, useUpDescriptors } from '../process-limits.ts'
 
 const machine = { env: {}, cwd: '/start', platform: 'linux', home: '/home/ada' } as const
 const config = (value: unknown): Config => readConfig(JSON.stringify(value), '/etc/p/c.json', machine).config
+
+const follow = (options: FollowOptions): (() => void) => followConfig(options).stop
 
 describe('planReload', () => {
   it('finds no change between equal configurations', () => {
@@ -106,7 +114,7 @@ describe('watching the file', () => {
     const lines: string[] = []
     const seen: Array<[Config, ReloadPlan]> = []
     const { config: first } = await loadConfig({ ...machine, cwd: dir }, file)
-    stop = followConfig({
+    stop = follow({
       config: first,
       machine,
       log: createLog((line) => lines.push(line)),
@@ -145,7 +153,7 @@ describe('watching the file', () => {
     writeFileSync(file, '{"policy": {"maxEffect": "read"}}')
     const seen: ReloadPlan[] = []
     const onConfig = (_after: Config, plan: ReloadPlan): void => void seen.push(plan)
-    stop = followConfig({ ...read, machine, log: silentLog, onConfig })
+    stop = follow({ ...read, machine, log: silentLog, onConfig })
     await vi.waitFor(() => expect(seen).toEqual([{ live: ['policy.maxEffect'], restart: [] }]), { timeout: 15_000 })
   })
 
@@ -158,7 +166,7 @@ describe('watching the file', () => {
     }
     const seen: ReloadPlan[] = []
     const onConfig = (_after: Config, plan: ReloadPlan): void => void seen.push(plan)
-    stop = followConfig({ ...read, machine, log: silentLog, debounceMs: 20, refine, onConfig })
+    stop = follow({ ...read, machine, log: silentLog, debounceMs: 20, refine, onConfig })
     writeFileSync(file, '{"policy": {"maxEffect": "read"}}')
     await vi.waitFor(() => expect(seen).toHaveLength(1), { timeout: 15_000 })
     expect(reads).toBe(1)
@@ -196,7 +204,7 @@ describe('watching the file', () => {
     const lines: string[] = []
     const seen: ReloadPlan[] = []
     const free = useUpDescriptors()
-    stop = followConfig({
+    stop = follow({
       config: first,
       machine,
       clock,
@@ -218,7 +226,7 @@ describe('watching the file', () => {
   })
 
   it('does nothing without a file', () => {
-    stop = followConfig({ config: { ...config({}), file: undefined }, machine, log: silentLog, onConfig() {} })
+    stop = follow({ config: { ...config({}), file: undefined }, machine, log: silentLog, onConfig() {} })
     stop()
   })
 })

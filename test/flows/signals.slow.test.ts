@@ -1,10 +1,13 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf } from '../app.ts'
-import { type Place, place, type Served, serveHttp } from '../process.ts'
+import { callTool } from '../client.ts'
+import { cli, type Place, place, type Served, serveHttp, talkTo } from '../process.ts'
 import { until } from '../upstream/host.ts'
 
 /** The tools write a line when they start. They wait, except in a second process. */
@@ -152,5 +155,49 @@ describe('SIGTERM', () => {
     await until(() => linesOf(where, 'steps').length === 1)
     served.child.kill('SIGTERM')
     expect(answerOf(await answer)).toEqual({ steps: 2 })
+  })
+})
+
+describe('SIGHUP', () => {
+  it('makes a server over HTTP read its configuration again', async () => {
+    const where = openPlace()
+    const served = await serveHttp(where)
+    const client = await clientAt(served)
+    const step = async () => answerOf(await callTool(client, { name: 'work__step' }))
+    expect(await step()).toEqual({ steps: 2 })
+    served.child.kill('SIGHUP')
+    await until(() => served.stderr().includes('"SIGHUP: the configuration is unchanged"'))
+
+    writeFileSync(where.config, JSON.stringify({ ...settings, policy: { deny: ['work.step'] } }))
+    served.child.kill('SIGHUP')
+    await until(() => served.stderr().includes('"configuration reloaded"'))
+    expect((await step()).error.code).toBe('E_NOT_FOUND')
+    expect(served.child.exitCode).toBe(null)
+  })
+
+  it('does not end a server over HTTP without a configuration file', async () => {
+    const where = openPlace()
+    rmSync(where.config)
+    const child = spawn(process.execPath, [cli, 'serve', '--http', '--port', '0'], {
+      env: where.env,
+      cwd: where.dir,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    let stderr = ''
+    child.stderr.on('data', (chunk: Buffer) => {
+      stderr += chunk
+    })
+    await once(child.stdout, 'data')
+    child.kill('SIGHUP')
+    await until(() => stderr.includes('"SIGHUP: no configuration file is in use"'))
+    expect(child.exitCode).toBe(null)
+  })
+
+  it('stops a server over stdio in order', async () => {
+    const { child, ended } = await talkTo(openPlace())
+    child.kill('SIGHUP')
+    await ended
+    expect([child.exitCode, child.signalCode]).toEqual([0, null])
   })
 })
