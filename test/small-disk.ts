@@ -39,11 +39,15 @@ export default {
   },
 }`
 
-/** A server whose state folder is a small disk (8 MB by default), and its restart on the same disk. */
-export async function serveOnSmallDisk(between = ':', size = '8m') {
+/**
+ * A server whose state folder is a small disk (8 MB by default), and its restart on the same disk.
+ * @param between shell commands to run before the restart; `$STATE` is the state folder
+ */
+export async function serveOnSmallDisk(between = ':', size = '8m', settings: object = {}) {
   const token = 'the-token-for-the-small-disk'
+  const execution = { watchers: true, scheduler: true }
   const where = place(
-    { exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true }, server: { http: { token } } },
+    { exposure: { mode: 'direct' }, execution, server: { http: { token } }, ...settings },
     { 'disk.mjs': DISK },
   )
   const state = join(where.dir, 'state')
@@ -78,5 +82,5 @@ export async function serveOnSmallDisk(between = ':', size = '8m') {
       (await client.callTool({ name, arguments: args as never })) as Answer
     return { raw, call: async (name: string, args: object = {}) => answerOf(await raw(name, args)) as never }
   }
-  return { connect }
+  return { connect, dir: where.dir }
 }

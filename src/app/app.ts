@@ -32,7 +32,7 @@ import type { EmbeddingTable } from '../search/embedding-table.ts'
 import type { SearchStatus } from '../search/tool-search.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import type { ServerHost } from '../server/server-host.ts'
-import { readSecret } from '../state/secret-file.ts'
+import { openSecretFile } from '../state/secret-file.ts'
 import type { UiHost } from '../ui/ui-host.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
@@ -200,6 +200,13 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   const ownFiles = createOwnFiles(current, env, packageInfo.root)
   const secrets = createSecretGuard({ env, config: current, view, onLearned: options.onSecrets })
   const { inspections } = secrets
+  const auditKey = once(() =>
+    openSecretFile(join(dirs.state, 'audit.key'), (error) =>
+      log.warn('cannot store the key of the audit log: lines written now cannot be verified later', {
+        error: messageOf(error),
+      }),
+    ),
+  )
   const audit = config.audit.enabled
     ? createAudit({
         ...config.audit,
@@ -207,12 +214,8 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         anchorDir: join(dirs.state, 'audit'),
         clock,
         log: log.scoped('audit'),
-        key: () =>
-          readSecret(join(dirs.state, 'audit.key'), (error) =>
-            log.warn('cannot store the key of the audit log: lines written now cannot be verified later', {
-              error: messageOf(error),
-            }),
-          ),
+        key: () => auditKey().value,
+        storeKey: () => auditKey().store(),
         hide: inspections.hide,
       })
     : undefined

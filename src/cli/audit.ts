@@ -5,6 +5,7 @@ import { messageOf, PegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
 import { countMissingLines, readAnchors } from '../observe/audit-anchor.ts'
 import { type ChainBreak, createChainVerifier, parseSignedLine } from '../observe/hash-chain.ts'
+import { KEY_BYTES } from '../state/secret-file.ts'
 import { type Args, readOption } from './args.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
 import { openConfig } from './open-app.ts'
@@ -77,13 +78,22 @@ function findLogFiles(config: Config): string[] {
 /** A missing key is not created, because it would match no log. */
 function readKey(keyFile: string | undefined, { dirs }: Config, io: Io): Buffer {
   const file = keyFile === undefined ? join(dirs.state, 'audit.key') : resolve(io.cwd, keyFile)
+  let key: Buffer
   try {
-    return readFileSync(file)
+    key = readFileSync(file)
   } catch (error) {
     throw new PegboardError('E_NOT_FOUND', `The key of the audit log cannot be read: ${messageOf(error)}.`, {
       hint: 'The key is audit.key in the state folder of the Pegboard that wrote the log. Use --key to name another file.',
     })
   }
+  if (key.length === KEY_BYTES) return key
+  throw new PegboardError(
+    'E_STATE',
+    `The key of the audit log is damaged: ${file} has ${key.length} bytes instead of ${KEY_BYTES}.`,
+    {
+      hint: 'Lines that were signed with it cannot be verified. Restore the file from a backup, or delete it: Pegboard then creates a new key at the next start.',
+    },
+  )
 }
 
 async function* readLines(file: string): AsyncGenerator<string> {

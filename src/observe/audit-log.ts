@@ -45,6 +45,8 @@ export interface AuditOptions extends Omit<AuditSettings, 'enabled' | 'file'> {
   readonly log: Log
   /** Secret that stays the same after a restart. Called for the first line. */
   readonly key: () => Buffer
+  /** Stores the key if that has failed so far. Called before lines are written. */
+  readonly storeKey?: () => void
   /** Folder for anchors, which record where the log ends. Absent: no anchors. */
   readonly anchorDir?: string
   /** Removes secrets from a line; default removes nothing. */
@@ -108,6 +110,7 @@ export function createAudit(options: AuditOptions): Audit {
   }
 
   async function append(batch: readonly string[]): Promise<void> {
+    options.storeKey?.()
     const bytes = Buffer.from(batch.join(''))
     await mkdir(dirname(file), { recursive: true, mode: 0o700 })
     // Asked each time, because another process may write to the file too.

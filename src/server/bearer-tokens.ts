@@ -1,8 +1,9 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { chmod, lstat, mkdir, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { chmod, lstat, mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Caller } from '../core/caller.ts'
+import { createFile } from '../core/create-file.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { readPrivateFile } from '../core/private-file.ts'
@@ -66,7 +67,6 @@ export const digestOf = (token: string): Buffer => hash('sha256', token, 'buffer
 
 const TOKEN_BYTES = 32
 const MIN_TOKEN_CHARS = 16
-const READ_ATTEMPTS = 20
 
 /**
  * Reads the token file, or creates one: 32 random bytes as base64url, readable only by its owner (mode 0600). Removes the
@@ -76,9 +76,11 @@ const READ_ATTEMPTS = 20
 export async function loadOrCreateToken(file: string): Promise<string> {
   try {
     await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-    const token = randomBytes(TOKEN_BYTES).toString('base64url')
-    await writeFile(file, `${token}\n`, { flag: 'wx', mode: 0o600 })
-    return token
+    if (!existsSync(file)) {
+      const token = randomBytes(TOKEN_BYTES).toString('base64url')
+      createFile(file, `${token}\n`)
+      return token
+    }
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw createTokenFileError(file, messageOf(error), error)
   }
@@ -103,13 +105,8 @@ async function restrictAccess(file: string): Promise<void> {
 }
 
 async function readToken(file: string): Promise<string> {
-  for (let attempt = 0; attempt < READ_ATTEMPTS; attempt++) {
-    const token = (await readPrivateFile(file)).trim()
-    if (token.length >= MIN_TOKEN_CHARS && !/\s/.test(token)) return token
-    if (token !== '') break
-    // Another process has created the file and not written it yet.
-    await sleep(10)
-  }
+  const token = (await readPrivateFile(file)).trim()
+  if (token.length >= MIN_TOKEN_CHARS && !/\s/.test(token)) return token
   throw createTokenFileError(file, 'it holds no token')
 }
 

@@ -1,36 +1,67 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, constants, fchmodSync, fstatSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, constants, fchmodSync, fstatSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { createFile } from '../core/create-file.ts'
 import { writtenByOthers } from '../core/written-by-others.ts'
 
-const BYTES = 32
+/** Length of a key. */
+export const KEY_BYTES = 32
+
+export interface SecretFile {
+  readonly value: Buffer
+  /** Stores the value if that has failed so far. */
+  store(): void
+}
 
 /**
  * Reads or creates a key of 32 random bytes in a file that only its owner can read. Every process with the same state
  * folder gets the same key, also after a restart.
- * @param onError called when the file can be neither read nor created; the key then lasts until this process ends
+ * @param onError called once when the file can be neither read nor created; until `store` succeeds, only this process
+ * has the key
  */
-export function readSecret(file: string, onError: (error: unknown) => void): Buffer {
-  const fresh = randomBytes(BYTES)
-  try {
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    // The first process creates the file; all others read it.
-    writeFileSync(file, fresh, { mode: 0o600, flag: 'wx' })
-    return fresh
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') {
-      onError(error)
+export function openSecretFile(file: string, onError: (error: unknown) => void): SecretFile {
+  const fresh = randomBytes(KEY_BYTES)
+  let isStored = false
+  let hasFailed = false
+  function readOrStore(): Buffer {
+    try {
+      const stored = readOrCreate(file, fresh)
+      isStored = true
+      return stored
+    } catch (error) {
+      if (!hasFailed) onError(error)
+      hasFailed = true
       return fresh
     }
   }
-  try {
-    const stored = readPrivate(file)
-    if (stored.length === BYTES) return stored
-    onError(new Error(`${file} does not hold ${BYTES} bytes`))
-  } catch (error) {
-    onError(error)
+  const value = readOrStore()
+  return {
+    value,
+    store() {
+      if (!isStored && !readOrStore().equals(value)) onError(new Error(`another process has created ${file}`))
+    },
   }
-  return fresh
+}
+
+/** As `openSecretFile`, for a key that is not stored later if it cannot be stored now. */
+export const readSecret = (file: string, onError: (error: unknown) => void): Buffer =>
+  openSecretFile(file, onError).value
+
+function readOrCreate(file: string, fresh: Buffer): Buffer {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  try {
+    return readPrivate(file)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+  try {
+    createFile(file, fresh)
+    return fresh
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+  // Another process was faster.
+  return readPrivate(file)
 }
 
 /** Refuses links and files that another user may have written, and removes the read permission of others. */
@@ -40,7 +71,11 @@ function readPrivate(file: string): Buffer {
     const others = writtenByOthers(file)
     if (others !== undefined) throw new Error(`${file} is not safe to use: ${others}`)
     if (process.platform !== 'win32' && (fstatSync(descriptor).mode & 0o077) !== 0) fchmodSync(descriptor, 0o600)
-    return readFileSync(descriptor)
+    const stored = readFileSync(descriptor)
+    if (stored.length === KEY_BYTES) return stored
+    throw new Error(
+      `${file} has ${stored.length} bytes instead of ${KEY_BYTES}. Delete it: Pegboard then creates a new one.`,
+    )
   } finally {
     closeSync(descriptor)
   }

@@ -32,6 +32,15 @@ test('an unchanged log is reported as valid, including rotated files', async () 
   })
 })
 
+test('a key that is not whole is reported, instead of all lines as changed', async () => {
+  const { dir } = logged({ 'audit.jsonl': 2 })
+  const keyFile = join(dir, '.state', 'audit.key')
+  writeFileSync(keyFile, '')
+  const { code, out, err } = await pegboard(dir, 'audit', 'verify')
+  expect([code, out]).toEqual([1, ''])
+  expect(err).toContain(`E_STATE: The key of the audit log is damaged: ${keyFile} has 0 bytes instead of 32.`)
+})
+
 test('what the server writes is valid', async () => {
   const dir = temporaryFolder()
   const { app } = await startApp({ audit: { enabled: true } }, dir)

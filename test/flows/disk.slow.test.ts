@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import type { Answer } from '../app.ts'
@@ -7,6 +9,21 @@ const LONG = 'x'.repeat(400_000)
 const later = (label: string) => ({ when: 'in 1d', name: 'disk.wait', params: { ms: 1, why: LONG }, label })
 
 describe.skipIf(!canMount)('a state folder on a disk', () => {
+  it('that was full at the first audited call has a verifiable audit log once there is space', async () => {
+    const verify = '"$0" "$1" audit verify --config "$2" > "$STATE/../verified.txt" 2>&1'
+    const { connect, dir } = await serveOnSmallDisk(verify, '8m', { audit: { enabled: true } })
+    const { call } = await connect()
+    expect(await call('disk__fill')).toEqual({ is: 'full' })
+    expect(await call('disk__all')).not.toContain('audit.key')
+    expect(await call('disk__free')).toEqual({ is: 'free' })
+    await expect.poll(() => call('disk__all')).toContain('audit.key')
+    process.kill(await call('disk__pid'), 'SIGTERM')
+    await connect()
+    expect(readFileSync(join(dir, 'verified.txt'), 'utf8')).toMatch(
+      /^\d+ lines in 1 file, no line changed, inserted or deleted\.\n$/,
+    )
+  }, 60_000)
+
   it('that is full resets nothing, clearly rejects what must be stored, and recovers when there is space', async () => {
     const { connect } = await serveOnSmallDisk()
     const { raw, call } = await connect()

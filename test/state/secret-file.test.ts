@@ -27,5 +27,8 @@ describe('a secret kept in a file', () => {
     expect(readSecret(join(dir, 'a file', 'state.key'), (error) => told.push(error)).length).toBe(32)
     expect(readSecret(join(dir, 'short'), (error) => told.push(error)).length).toBe(32)
     expect(told).toHaveLength(2)
+    expect(String(told[1])).toBe(
+      `Error: ${join(dir, 'short')} has 3 bytes instead of 32. Delete it: Pegboard then creates a new one.`,
+    )
   })
 })
