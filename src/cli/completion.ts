@@ -1,15 +1,19 @@
 import type { App } from '../app/app.ts'
+import { moduleNames } from '../app/module-names.ts'
 import { localCaller } from '../core/caller.ts'
-import { shortOwnerName } from '../policy/policy-rules.ts'
+import { asRecord } from '../core/is-record.ts'
+import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { clients } from '../setup/clients.ts'
 import { listUndo } from '../setup/file-edits.ts'
+import { isSwitchedOff, ownerEntries, valueAt } from '../setup/server-entries.ts'
+import { rootOf } from '../setup/switch-entries.ts'
 import { clientFacts } from '../view/client-table.ts'
 import { type Args, readOption } from './args.ts'
 import { type Command, commands, commonOptions } from './commands.ts'
 import { findConfigOption } from './invocation.ts'
 import { type Io, UsageError } from './io.ts'
-import { setupDir } from './machine-of.ts'
-import { openConfig, profileFor, withOfflineApp } from './open-app.ts'
+import { openSecrets, setupDir } from './machine-of.ts'
+import { type OpenedConfig, openConfig, profileFor, withOfflineApp } from './open-app.ts'
 
 /** Each script asks `pegboard completion words` what can follow. `:files` and `:folders` stand for those of the disk. */
 const SCRIPTS: Readonly<Record<string, string>> = {
@@ -64,7 +68,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     subject === 'words'
       ? await findCompletions(prefix, words.slice(0, -1), io)
       : subject === 'servers' || subject === 'tools'
-        ? await listNames(subject, readOption(args, 'config'), io)
+        ? await (subject === 'servers' ? listServers : listTools)(await openQuietly(readOption(args, 'config'), io))
         : undefined
   if (completions) {
     for (const line of completions) if (line.startsWith(prefix) || line.startsWith(':')) io.stdout(`${line}\n`)
@@ -86,6 +90,8 @@ async function findCompletions(prefix: string, before: readonly string[], io: Io
     options.find(([long, { short }]) => flag === `--${long}` || flag === `-${short}`)
   const [option, { value = undefined, choices = undefined } = {}] = optionOf(before.at(-1)) ?? []
   if (choices) return choices
+  if (option === 'profile')
+    return [DEFAULT_PROFILE, ...Object.keys((await openQuietly(findConfigOption(before), io)).config.profiles)]
   if (option === 'client') return Object.keys(clientFacts)
   if (value === 'CLIENT') return clients.map(({ id }) => id)
   if (value !== undefined) return ['FILE', 'PATH'].includes(value) ? [':files'] : value === 'DIR' ? [':folders'] : []
@@ -100,42 +106,89 @@ async function findCompletions(prefix: string, before: readonly string[], io: Io
   const operands = before.filter(
     (word, index) => !word.startsWith('-') && optionOf(before[index - 1])?.[1].value === undefined,
   )
+  if (name === 'secret' && ['set', 'rm'].includes(operands[1] ?? ''))
+    return operands.length === 2 ? (await (await openSecrets(io)).list()).map((secret) => secret.name) : []
   // After the first operand of other commands come arguments of the tool, or other words.
   if (operands.length > 1 && !/^\[server …\]$|> …$/.test(command?.operands ?? '')) return []
   if (name === 'undo') return (await listUndo(setupDir(io))).flatMap(({ id, undone }) => (undone ? [] : [id]))
   const { words, names } = operandsOf(command)
   if (names === undefined) return words
-  const found = await listNames(names, findConfigOption(before), io)
-  // Commands also accept a tool by the name of its server in the configuration.
-  return names === 'servers' || prefix === ''
-    ? found
-    : [...found, ...found.map(shortOwnerName).filter((command) => !found.includes(command))]
+  const opened = await openQuietly(findConfigOption(before), io)
+  if (names === 'servers') return listServers(opened)
+  const tools = await listTools(opened, name === 'enable')
+  if (names === 'entries') return [...listEntries(opened, name, tools), ...withShortNames(tools, prefix)]
+  return [...withShortNames(tools, prefix), ...(prefix === '' ? [] : listUniqueActions(tools))]
 }
 
-/** What the first operands of a command are: fixed words, servers or tools. */
+/** Commands also accept a tool by the name of its server in the configuration. */
+const withShortNames = (tools: readonly string[], prefix: string): readonly string[] =>
+  prefix === '' ? tools : [...new Set([...tools, ...tools.map((id) => id.replace(/^(?:mcp|api)_/, ''))])]
+
+/** The own names of tools, if only one tool has the name. */
+function listUniqueActions(tools: readonly string[]): readonly string[] {
+  const actions = tools.map((id) => id.slice(id.indexOf('.') + 1))
+  return actions.filter((action) => actions.indexOf(action) === actions.lastIndexOf(action))
+}
+
+/** What the first operands of a command are: fixed words, servers, tools, or everything that can be disabled. */
 function operandsOf({ name = '', operands = '' }: Partial<Command> = {}): {
   readonly words: readonly string[]
-  readonly names?: 'servers' | 'tools'
+  readonly names?: 'servers' | 'tools' | 'entries'
 } {
   if (name === 'completion') return { words: Object.keys(SCRIPTS) }
-  if (/^<server \| server\.tool>|^<tool>/.test(operands)) return { words: [], names: 'tools' }
+  if (/^<server \| server\.tool>/.test(operands)) return { words: [], names: 'entries' }
+  if (/^<tool>/.test(operands)) return { words: [], names: 'tools' }
   if (/^\[server/.test(operands)) return { words: [], names: 'servers' }
   if (!/^\[[a-z]+[\]|]|^\[[a-z]+ .*\|/.test(operands) || ['[module]', '[id]'].includes(operands)) return { words: [] }
   const words = operands.slice(1, -1).split('|')
   return { words: words.map((word) => word.trim().split(' ', 1)[0] as string) }
 }
 
-/** Names from the configuration and from the lists of earlier runs. No server is started. */
-async function listNames(subject: 'servers' | 'tools', file: string | undefined, io: Io): Promise<readonly string[]> {
-  // Nobody reads warnings, and nobody can answer a question.
+interface QuietConfig extends OpenedConfig {
+  readonly quietIo: Io
+}
+
+/** The configuration. Nobody reads warnings, and nobody can answer a question. */
+async function openQuietly(file: string | undefined, io: Io): Promise<QuietConfig> {
   const quietIo: Io = { ...io, stderr: () => undefined, terminal: { out: false, err: false } }
-  const args: Args = { values: { config: file }, positionals: [] }
-  const { config } = await openConfig(args, quietIo)
+  return { ...(await openConfig({ values: { config: file }, positionals: [] }, quietIo)), quietIo }
+}
+
+const listServers = ({ config }: QuietConfig): readonly string[] => [
+  ...Object.keys(config.servers),
+  ...Object.keys(config.openapi),
+]
+
+/** The servers, APIs and modules that enable, disable or remove would change. Modules without tools only if they are in the file. */
+function listEntries({ config, text = '' }: QuietConfig, verb: string, tools: readonly string[]): readonly string[] {
+  const root = rootOf(text)
+  const owners = ownerEntries(root, moduleNames(config))
+  return owners
+    .filter(({ kind, path, owner }) => {
+      const entry = valueAt(root, path)
+      if (kind === 'module' && (verb === 'remove' || !(entry || tools.some((id) => id.startsWith(`${owner}.`)))))
+        return false
+      return verb === 'remove' || isSwitchedOff(asRecord(entry)) === (verb === 'enable')
+    })
+    .map((one) => (owners.find(({ name }) => name === one.name) === one ? one.name : one.owner))
+}
+
+/**
+ * Tools from the lists of earlier runs. No server is started.
+ * @param disabled only tools and patterns that `tools` disables; default: visible tools
+ */
+async function listTools({ config, text = '', quietIo }: QuietConfig, disabled = false): Promise<readonly string[]> {
   const servers = Object.fromEntries(
     Object.entries(config.servers).map(([id, server]) => [id, { ...server, start: 'lazy' as const }]),
   )
-  if (subject === 'servers') return [...Object.keys(servers), ...Object.keys(config.openapi)]
-  const caller = { ...localCaller, profile: profileFor(args, config, quietIo) }
-  const idsIn = (app: App) => app.view(caller).tools.map(({ tool }) => tool.id)
-  return await withOfflineApp({ ...config, servers }, quietIo, idsIn, { frozen: true })
+  const caller = { ...localCaller, profile: profileFor({ values: {}, positionals: [] }, config, quietIo) }
+  const idsIn = (app: App): readonly string[] => {
+    const view = app.view(caller)
+    if (!disabled) return view.tools.map(({ tool }) => tool.id)
+    return [...view.hidden].flatMap(([id, { kind }]) => (kind === 'disabled' ? [id] : []))
+  }
+  const found = await withOfflineApp({ ...config, servers }, quietIo, idsIn, { frozen: true })
+  if (!disabled) return found
+  const tools = Object.entries(asRecord(rootOf(text)['tools']))
+  return [...new Set([...tools.flatMap(([name, one]) => (isSwitchedOff(asRecord(one)) ? [name] : [])), ...found])]
 }

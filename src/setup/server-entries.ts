@@ -87,7 +87,8 @@ function namesTakenBy(root: Json, { name, path, owner }: OwnerEntry): readonly s
   return [owner.replace(/^mcp_/, ''), String(entry['prefix'] ?? name).toLowerCase()]
 }
 
-const isSwitchedOff = (entry: Json): boolean => entry['enabled'] === false || entry['disabled'] === true
+/** True for the entry of a server, API or module that is disabled. */
+export const isSwitchedOff = (entry: Json): boolean => entry['enabled'] === false || entry['disabled'] === true
 
 function sectionOf(root: Json, path: readonly string[]): { readonly name: string; readonly path: readonly string[] }[] {
   return Object.keys(asRecord(valueAt(root, path))).map((name) => ({ name, path: [...path, name] }))

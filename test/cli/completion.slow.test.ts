@@ -1,8 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { run } from '../../src/cli/run-command.ts'
 import { servers, temporaryFolder } from '../app.ts'
+import { LISTED } from '../listed-server.ts'
+import { folder, pegboard, terminal } from './terminal.ts'
 
 /** The scripts of `pegboard completion` in the real shells. */
 const main = join(import.meta.dirname, '../../dist/cli/main.js')
@@ -80,6 +83,53 @@ describe.each(Object.keys(complete))('pegboard completion %s', (shell) => {
     execFileSync('pegboard', ['disable', 'everything'], { cwd: dir, env, stdio: 'ignore' })
     expect(offer('pegboard undo ')).toEqual([expect.stringMatching(/^\d{8}T\d{6}Z-/)])
   })
+})
+
+it('completes what enable, disable and remove take, profiles, secrets, and tools by their short names', async () => {
+  const at = folder({
+    'tools.json': { tools: ['read_box', 'delete_box'].map((name) => ({ name, description: `Does ${name}.` })) },
+    'mcp.config.json': {
+      mcpServers: {
+        box: { command: process.execPath, args: [LISTED, 'tools.json'] },
+        web: { command: process.execPath, args: [LISTED, 'tools.json'], disabled: true },
+        web2: { url: 'https://web.example/mcp', disabled: true },
+      },
+      openapi: { website: { document: 'missing.json', enabled: false } },
+      modules: { shell: { enabled: false } },
+      tools: { 'mcp_box.delete_*': { enabled: false } },
+      profiles: { work: {}, world: {} },
+    },
+  })
+  onTestFinished(() => at.remove())
+  const offer = async (line: string): Promise<readonly string[]> => {
+    const words = line.split(' ').slice(1)
+    const { io, out } = terminal(at.dir)
+    const env = { ...io.env, PEGBOARD_CONFIG: 'mcp.config.json', PEGBOARD_KEYRING: 'off' }
+    await run(['completion', 'words', '--', ...words], { ...io, env })
+    return linesOf(out())
+  }
+  await pegboard(at.dir, 'list', '--config', 'mcp.config.json')
+  expect(await offer('pegboard disable b')).toEqual(['box', 'box.read_box'])
+  expect(await offer('pegboard disable box hel')).toEqual(['hello', ...(await offer('pegboard disable hello.'))])
+  expect(await offer('pegboard disable we')).toEqual([])
+  // A server is called `web`, so the module has another name.
+  expect(await offer('pegboard enable we')).toEqual(['web', 'web2', 'website'])
+  expect(await offer('pegboard enable s')).toEqual(['shell'])
+  expect(await offer('pegboard enable mcp_box.')).toEqual(['mcp_box.delete_*', 'mcp_box.delete_box'])
+  expect(await offer('pegboard enable box.')).toEqual(['box.delete_*', 'box.delete_box'])
+  expect(await offer('pegboard remove web')).toEqual(['web', 'web2', 'website'])
+  expect(await offer('pegboard remove shel')).toEqual([])
+  expect(await offer('pegboard why read_b')).toEqual(['read_box'])
+  expect(await offer('pegboard disable read_b')).toEqual([])
+  expect(await offer('pegboard list --profile wor')).toEqual(['work', 'world'])
+  expect(await offer('pegboard list --profile d')).toEqual(['default'])
+  const { io, input } = terminal(at.dir, false)
+  const stored = run(['secret', 'set', 'GITHUB_TOKEN'], { ...io, env: { ...io.env, PEGBOARD_KEYRING: 'off' } })
+  input.end('secret')
+  expect(await stored).toBe(0)
+  expect(await offer('pegboard secret ')).toEqual(['set', 'list', 'rm'])
+  expect(await offer('pegboard secret rm G')).toEqual(['GITHUB_TOKEN'])
+  expect(await offer('pegboard secret list ')).toEqual([])
 })
 
 it('completion starts no server and prints no warning', () => {
