@@ -345,7 +345,8 @@ async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck>
       {
         ...{ app, config, env: io.env, home: io.env['HOME'] ?? '', clock: systemClock },
         timeoutMs: readInteger(args, 'timeout', 1, 600, 120) * 1_000,
-        report: { found: (finding) => findings.push(finding), passed: () => undefined },
+        downloadMs: 0,
+        report: { found: (finding) => findings.push(finding), passed: () => undefined, waiting: () => undefined },
       },
       [id],
     )

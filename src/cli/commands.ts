@@ -201,7 +201,7 @@ export const commands: readonly Command[] = [
     operands: '[server …]',
     maxOperands: 500,
     options: {
-      timeout: { value: 'SECONDS', about: 'Maximum time for one server (default 30).' },
+      timeout: { value: 'SECONDS', about: 'Maximum time for one server (default 30, or 90 if it may be downloading).' },
     },
   },
   {

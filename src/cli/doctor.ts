@@ -17,13 +17,15 @@ import {
   worstExit,
 } from '../doctor/findings.ts'
 import { clientFacts } from '../view/client-table.ts'
-import { type Args, readInteger } from './args.ts'
+import { type Args, readInteger, readOption } from './args.ts'
 import { callerForClient, createClientReport } from './client-report.ts'
 import { configWarnings } from './config-warnings.ts'
 import { withTypedCommands } from './invocation.ts'
 import { type Io, UsageError, writeJson } from './io.ts'
 import { findMissingPaths } from './missing-paths.ts'
 import { offline, openApp, openConfig, openLog } from './open-app.ts'
+
+const DOWNLOAD_WAIT_MS = 60_000
 
 /** `pegboard doctor [server …]`. Exit code 0: good; 10: retry later; 11: a person must act; 12: wrong set-up. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -59,7 +61,9 @@ export async function run(args: Args, io: Io): Promise<number> {
     nodeVersion: process.version,
     clock: systemClock,
     timeoutMs,
+    downloadMs: readOption(args, 'timeout') === undefined ? DOWNLOAD_WAIT_MS : 0,
     report: {
+      waiting: (message) => io.stderr(`pegboard: ${message}\n`),
       found(finding) {
         findings.push(finding)
         print(formatFinding(finding))

@@ -9,6 +9,7 @@ import { formatCount } from '../core/format-count.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { findErrorLine } from '../upstream/error-reasons.ts'
+import { mayInstall } from '../upstream/package-download.ts'
 import { unpinnedPackage } from '../upstream/unpinned-package.ts'
 import { describeReach, type ServerSettings } from '../upstream/upstream-settings.ts'
 import type { Finding, Reporter } from './findings.ts'
@@ -22,6 +23,8 @@ export interface ServerChecks {
   readonly clock: Clock
   /** How long one server may take. */
   readonly timeoutMs: number
+  /** How much longer a server may take that may be downloading. */
+  readonly downloadMs: number
   readonly report: Reporter
 }
 
@@ -67,7 +70,7 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
   const status = app.upstreams.status().find((one) => one.id === id)
   if (fault !== undefined) {
     // The words of the server stay as they are.
-    const message = status?.detail ?? status?.reason ?? fault
+    const message = (status?.detail ?? status?.reason ?? fault).replace(/\.$/, '')
     // A server that waits for another one says so only on stderr.
     const words = /^no answer within [\d.]+ s$/.test(message)
       ? findErrorLine(app.upstreams.stderrTail(id), false)
@@ -102,14 +105,39 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
 }
 
 /** Why a server does not answer or list; undefined if it does. */
-async function connectFault({ app, clock, timeoutMs }: ServerChecks, id: string): Promise<string | undefined> {
-  const answered = app.upstreams.refresh(id).then(
+async function connectFault(checks: ServerChecks, id: string): Promise<string | undefined> {
+  const { app, config, clock, timeoutMs, report } = checks
+  const downloadMs = mayInstall(config.servers[id] as ServerSettings) ? checks.downloadMs : 0
+  const waitMs = timeoutMs + downloadMs
+  const startedAt = clock.now()
+  const stopNotice =
+    downloadMs === 0
+      ? () => undefined
+      : clock.after(timeoutMs, () =>
+          report.waiting(`waiting up to ${downloadMs / 1_000} s more for ${id}, which may still be downloading`),
+        )
+  try {
+    for (;;) {
+      const restMs = startedAt + waitMs - clock.now()
+      if (restMs <= 0) return `no answer within ${waitMs / 1_000} s`
+      const fault = await waitAtMost(restMs, refreshFault(app, id), () => STILL_CONNECTING, clock)
+      // A call gives up earlier than this check.
+      if (fault === undefined || !fault.endsWith(STILL_CONNECTING)) return fault
+    }
+  } finally {
+    stopNotice()
+  }
+}
+
+/** The end of the error of a call that waited for a server long enough, while the server still starts. */
+const STILL_CONNECTING = ' is still connecting.'
+
+const refreshFault = (app: App, id: string): Promise<string | undefined> =>
+  app.upstreams.refresh(id).then(
     () => undefined,
     (error: unknown) =>
       isPegboardError(error) && error.code === 'E_AUTH_REQUIRED' ? 'it requires a login' : messageOf(error),
   )
-  return await waitAtMost(timeoutMs, answered, () => `no answer within ${timeoutMs / 1_000} s`, clock)
-}
 
 const BROWSER = /(?:^|[^a-z])(?:playwright|puppeteer|chrome-devtools|selenium|browsermcp)(?:[^a-z]|$)/i
 const BROWSERS = [

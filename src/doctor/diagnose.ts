@@ -12,7 +12,7 @@ import { checkLlm, checkSearch } from './check-search.ts'
 import { checkMissing, checkServers, checkSkipped, type ServerChecks } from './check-servers.ts'
 import type { FindingCode, Reporter } from './findings.ts'
 
-export interface DiagnoseOptions extends Pick<ServerChecks, 'env' | 'clock' | 'timeoutMs' | 'report'> {
+export interface DiagnoseOptions extends Pick<ServerChecks, 'env' | 'clock' | 'timeoutMs' | 'downloadMs' | 'report'> {
   /** Reads the configuration. @throws PegboardError E_CONFIG_* */
   load(): Promise<LoadedConfig>
   /** Creates the app without starting it. */
@@ -100,8 +100,8 @@ function reportWarnings({ config, warnings }: LoadedConfig, report: Reporter): v
       report.found({ code: 'config-warning', about: 'configuration', message })
 }
 
-const serverChecks = ({ env, clock, timeoutMs, report }: DiagnoseOptions, app: App, config: Config) => ({
-  ...{ app, config, env, clock, timeoutMs, report },
+const serverChecks = ({ env, clock, timeoutMs, downloadMs, report }: DiagnoseOptions, app: App, config: Config) => ({
+  ...{ app, config, env, clock, timeoutMs, downloadMs, report },
   home: env['HOME'] || homeOf({ env, cwd: '/' }),
 })
 

@@ -370,6 +370,8 @@ export interface PassedCheck {
 export interface Reporter {
   found(finding: Finding): void
   passed(passed: PassedCheck): void
+  /** Something takes longer than usual, as a sentence. */
+  waiting(message: string): void
 }
 
 export const exitOf = ({ code }: Pick<Finding, 'code'>): FindingExit => findingCatalogue[code].exit

@@ -5,9 +5,11 @@ import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { run } from '../../src/cli/run-command.ts'
 import { checkPort } from '../../src/doctor/check-port.ts'
-import { findingCatalogue } from '../../src/doctor/findings.ts'
-import { servers } from '../app.ts'
+import { checkServers } from '../../src/doctor/check-servers.ts'
+import { type Finding, findingCatalogue, type PassedCheck } from '../../src/doctor/findings.ts'
+import { servers, startApp, temporaryFolder } from '../app.ts'
 import { folder, terminal } from '../cli/terminal.ts'
+import { createManualClock } from '../clock.ts'
 import { LISTED } from '../listed-server.ts'
 
 /** Runs the doctor in a folder with these files. */
@@ -229,6 +231,41 @@ it('stops at a configuration that cannot be read, and says where it is wrong', a
   expect((await report({})).found).toEqual(['configuration: config-missing'])
 })
 
+it('waits longer for a server that may be downloading, says so, and notices when it answers', async () => {
+  const dir = temporaryFolder()
+  const npx = join(dir, 'npx')
+  writeFileSync(join(dir, 'tools.json'), '{ "tools": [{ "name": "add" }] }')
+  // It becomes the server once the file exists.
+  writeFileSync(
+    npx,
+    `#!/bin/sh\nwhile [ ! -e downloaded ]; do sleep 0.1; done\nexec "${process.execPath}" "${LISTED}" tools.json\n`,
+  )
+  chmodSync(npx, 0o755)
+  const clock = createManualClock(Date.UTC(2026, 0, 1))
+  const mcpServers = { slow: { command: npx }, never: { ...script('setInterval(() => {}, 1000)') } }
+  const { app, config } = await startApp({ ...free, mcpServers }, dir, { clock })
+  const told: string[] = []
+  const report = {
+    found: ({ about, code, message }: Finding) => told.push(`${about}: ${code}: ${message}`),
+    passed: ({ about, message }: PassedCheck) => told.push(`${about}: ${message}`),
+    waiting: (message: string) => told.push(message),
+  }
+  const env = { PATH: process.env['PATH'] }
+  const checks = { app, config, env, home: dir, clock, timeoutMs: 30_000, downloadMs: 60_000, report }
+  const done = checkServers(checks, ['slow', 'never'])
+  await expect.poll(() => app.upstreams.status().map(({ state }) => state)).toEqual(['connecting', 'connecting'])
+  clock.pass(30_000)
+  await expect
+    .poll(() => told)
+    .toEqual([
+      'waiting up to 60 s more for slow, which may still be downloading',
+      'server never: server-silent: no answer within 30 s.',
+    ])
+  writeFileSync(join(dir, 'downloaded'), '')
+  await done
+  expect(told.slice(2)).toEqual(['server slow: answers, 1 tool; may touch: all your files, network'])
+})
+
 it('exits with 10 for what may pass by itself, and with 11 for what needs a person', async () => {
   const busy = await answering((_request, response) => void response.writeHead(503).end())
   const locked = await answering((_request, response) => void response.writeHead(401).end())
@@ -277,7 +314,11 @@ it('finds files that others can write, and a state folder that cannot be written
 
 it('only notes that a port is in use that the file does not name', async () => {
   const found: string[] = []
-  const report = { found: ({ code }: { code: string }) => found.push(code), passed: () => undefined }
+  const report = {
+    found: ({ code }: { code: string }) => found.push(code),
+    passed: () => undefined,
+    waiting: () => undefined,
+  }
   const port = await answering((_request, response) => void response.end('something else'))
   await checkPort('127.0.0.1', port, false, report)
   await checkPort('127.0.0.1', port, true, report)
