@@ -31,7 +31,9 @@ const DOWNLOAD_WAIT_MS = 60_000
 export async function run(args: Args, io: Io): Promise<number> {
   const json = args.values['json'] === true
   const timeoutMs = readInteger(args, 'timeout', 1, 600, 30) * 1_000
-  const findings: Finding[] = []
+  const problems: Finding[] = []
+  /** Printed last, so that they do not hide problems. */
+  const notes: Finding[] = []
   const passed: PassedCheck[] = []
   const print = (text: string): void => {
     if (!json) io.stdout(withTypedCommands(text, args, io))
@@ -65,8 +67,11 @@ export async function run(args: Args, io: Io): Promise<number> {
     report: {
       waiting: (message) => io.stderr(`pegboard: ${message}\n`),
       found(finding) {
-        findings.push(finding)
-        print(formatFinding(finding))
+        if (exitOf(finding) === 0) notes.push(finding)
+        else {
+          problems.push(finding)
+          print(formatFinding(finding))
+        }
       },
       passed(finding) {
         passed.push(finding)
@@ -74,12 +79,13 @@ export async function run(args: Args, io: Io): Promise<number> {
       },
     },
   })
-  const exit = worstExit(findings)
+  for (const note of notes) print(formatFinding(note))
+  const exit = worstExit(problems)
   if (json)
     writeJson(io, {
       ok: exit === 0,
       exit,
-      findings: findings.map((finding) => ({
+      findings: [...problems, ...notes].map((finding) => ({
         code: finding.code,
         level: LEVELS[exitOf(finding)],
         about: finding.about,
@@ -89,7 +95,7 @@ export async function run(args: Args, io: Io): Promise<number> {
       })),
       passed,
     })
-  else print(`\n${formatSummary(findings, exit)}\n`)
+  else print(`\n${formatSummary(problems.length, notes.length, exit)}\n`)
   return exit
 }
 
@@ -110,13 +116,11 @@ const formatFinding = (finding: Finding): string =>
     `        ${finding.code}: ${pageOf(finding)}\n`,
   ].join('')
 
-function formatSummary(findings: readonly Finding[], exit: FindingExit): string {
-  const problems = findings.filter((finding) => exitOf(finding) > 0)
-  const notes = findings.length - problems.length
+function formatSummary(problems: number, notes: number, exit: FindingExit): string {
   const noteCount = notes === 0 ? '' : `, ${formatCount(notes, 'note')}`
   if (exit === 0) return `Everything works${noteCount}.`
   const next = { 10: 'Try again later', 11: 'A person must act', 12: 'The set-up is wrong' }[exit]
-  return `${next}: ${formatCount(problems.length, 'problem')}${noteCount}.`
+  return `${next}: ${formatCount(problems, 'problem')}${noteCount}.`
 }
 
 /** What known and configured clients do not show, as sentences. */

@@ -365,5 +365,9 @@ function printResult(result: Omit<InitResult, 'found' | 'projects'> & { io: Io; 
   if (plan.secrets.length > 0) io.stdout(`Secrets stored: ${plan.secrets.map(({ name }) => name).join(', ')}.\n`)
   if (choices.into.length > 0) io.stdout(`Restart ${choices.into.map(titleOf).join(', ')} to use Pegboard.\n`)
   for (const name of plan.wanted) io.stdout(toTyped(`A server needs the secret ${name}: pegboard secret set ${name}\n`))
-  io.stdout(toTyped(`To see the tools: pegboard list tools\nTo take everything back: pegboard undo ${undo}\n`))
+  io.stdout(
+    toTyped(
+      `To see the tools: pegboard list tools\nTo check that every server works: pegboard doctor\nTo take everything back: pegboard undo ${undo}\n`,
+    ),
+  )
 }

@@ -12,7 +12,7 @@ import { findErrorLine } from '../upstream/error-reasons.ts'
 import { mayInstall } from '../upstream/package-download.ts'
 import { unpinnedPackage } from '../upstream/unpinned-package.ts'
 import { describeReach, type ServerSettings } from '../upstream/upstream-settings.ts'
-import type { Finding, Reporter } from './findings.ts'
+import type { Finding, FindingCode, Reporter } from './findings.ts'
 import { serverFault } from './server-fault.ts'
 
 export interface ServerChecks {
@@ -54,16 +54,36 @@ export function checkMissing({ missing }: Config, report: Reporter): void {
 
 /** Starts all servers at once and reads their lists. */
 export async function checkServers(checks: ServerChecks, ids: readonly string[]): Promise<void> {
-  await Promise.all(ids.map((id) => checkServer(checks, id)))
+  const faults = await Promise.all(ids.map((id) => checkServer(checks, id)))
+  // A package that does not exist has no version to choose.
+  reportUnpinned(
+    checks,
+    ids.filter((_id, index) => faults[index] !== 'server-package-missing'),
+  )
 }
 
-async function checkServer(checks: ServerChecks, id: string): Promise<void> {
+function reportUnpinned({ config, report }: ServerChecks, ids: readonly string[]): void {
+  const unpinned = ids.flatMap((id) => {
+    const settings = config.servers[id] as ServerSettings
+    const name = unpinnedPackage(settings)
+    return name === undefined ? [] : [{ id, where: settings.where, name }]
+  })
+  const [first] = unpinned
+  if (!first) return
+  const names = unpinned.map(({ where, name }) => `${where} (${name})`).join(', ')
+  report.found({
+    code: 'server-unpinned',
+    ...(unpinned.length === 1
+      ? { about: `server ${first.id}`, message: `${first.where} runs the newest version of ${first.name}.` }
+      : { about: 'servers', message: `these run the newest version of a package: ${names}.` }),
+  })
+}
+
+/** @returns why the server does not work */
+async function checkServer(checks: ServerChecks, id: string): Promise<FindingCode | undefined> {
   const { app, config, report } = checks
   const about = `server ${id}`
   const settings = config.servers[id] as ServerSettings
-  const newest = unpinnedPackage(settings)
-  if (newest !== undefined)
-    report.found({ code: 'server-unpinned', about, message: `${settings.where} runs the newest version of ${newest}.` })
   const needs = missingNeed(settings, checks)
   if (needs) report.found({ ...needs, about })
   const fault = await connectFault(checks, id)
@@ -82,9 +102,10 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
       isRemote: target.kind !== 'stdio',
       hasHeaders: target.kind !== 'stdio' && Object.keys(target.headers).length > 0,
     })
-    if (needs?.code === code) return
+    if (needs?.code === code) return code
     const fix = code === 'server-login' ? { fix: `pegboard auth ${quoteWord(id)}` } : {}
-    return report.found({ code, about, message: `${reason}.`, ...fix })
+    report.found({ code, about, message: `${reason}.`, ...fix })
+    return code
   }
   const owner = status && app.catalog.snapshot().owners.get(status.module)
   const waiting = owner?.quarantined.length ?? 0
@@ -102,6 +123,7 @@ async function checkServer(checks: ServerChecks, id: string): Promise<void> {
       about,
       message: `answers, ${formatCount(tools, 'tool')}; may touch: ${describeReach(settings)}`,
     })
+  return undefined
 }
 
 /** Why a server does not answer or list; undefined if it does. */

@@ -266,6 +266,41 @@ it('waits longer for a server that may be downloading, says so, and notices when
   expect(told.slice(2)).toEqual(['server slow: answers, 1 tool; may touch: all your files, network'])
 })
 
+it('prints notes after problems, and one note for all servers without a version', async () => {
+  const files = (...names: readonly string[]) => ({
+    'mcp.config.json': {
+      ...{ ...free, modules: { htpp: {} } },
+      mcpServers: Object.fromEntries([
+        ...names.map((name) => [name, { command: '${workspaceFolder}/npx', args: ['-y', `${name}-server`] }]),
+        ['typo', { command: 'no-such-program' }],
+      ]),
+    },
+    // It knows every package except one.
+    npx: `#!/bin/sh
+[ "$2" = gone-server ] && echo "npm error 404 'gone-server@*' is not in this registry." >&2 && exit 1
+exec "${process.execPath}" "${LISTED}" tools.json
+`,
+    'tools.json': { tools: [{ name: 'add' }] },
+  })
+  const options = { before: (dir: string) => chmodSync(join(dir, 'npx'), 0o755) }
+  const { out } = await doctor(files('one', 'two', 'gone'), options)
+  const told = out.split('\n').filter((line) => /^(?:wrong|note) /.test(line))
+  expect(told.toSorted()).toEqual([
+    expect.stringMatching(/^note {4}configuration: modules\.htpp names no loaded module/),
+    'note    servers: these run the newest version of a package: mcpServers.one (one-server), mcpServers.two (two-server).',
+    expect.stringMatching(/^wrong {3}server gone: it exited with code 1: npm error 404/),
+    expect.stringMatching(/^wrong {3}server typo: command not found: no-such-program/),
+  ])
+  expect(told.map((line) => line.slice(0, 5))).toEqual(['wrong', 'wrong', 'note ', 'note '])
+  expect(out).toMatch(/\nThe set-up is wrong: 2 problems, 2 notes\.\n$/)
+  const { findings } = await report(files('one', 'gone'), options)
+  expect(findings.map(({ level }) => level)).toEqual(['wrong', 'wrong', 'note', 'note'])
+  expect(findings.find(({ code }) => code === 'server-unpinned')).toMatchObject({
+    about: 'server one',
+    message: 'mcpServers.one runs the newest version of one-server.',
+  })
+})
+
 it('exits with 10 for what may pass by itself, and with 11 for what needs a person', async () => {
   const busy = await answering((_request, response) => void response.writeHead(503).end())
   const locked = await answering((_request, response) => void response.writeHead(401).end())
