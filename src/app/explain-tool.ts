@@ -1,5 +1,6 @@
 import { actionNames, createFilters, leftOutBy } from '../catalog/naming.ts'
 import { shownState } from '../catalog/owner-state.ts'
+import { toolsNamed } from '../catalog/tools-named.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
@@ -126,16 +127,9 @@ export function knownTools({ catalog }: Pick<App, 'catalog'>): ReadonlyMap<strin
 }
 
 /** Ids of hidden tools with this name, in any spelling. */
-function findHiddenIds({ app }: ExplainContext, name: string): readonly string[] {
-  const { tools, owners } = app.catalog.snapshot()
-  const all = [...tools, ...[...owners.values()].flatMap(({ quarantined }) => quarantined.map(({ tool }) => tool))]
-  const dotted = name.replace(/__|::|:|\//, '.').toLowerCase()
-  const ids = (spellings: (tool: Tool) => readonly string[]): string[] => [
-    ...new Set(all.filter((tool) => spellings(tool).some((one) => one.toLowerCase() === dotted)).map(({ id }) => id)),
-  ]
-  const exact = ids(({ id, name: wire }) => [id, wire.replace('__', '.'), removeOwnerPrefix(id)])
-  return exact.length > 0 ? exact : ids((tool) => [actionOf(tool), ...tool.aliases])
-}
+const findHiddenIds = ({ app }: ExplainContext, name: string): readonly string[] => [
+  ...new Set(toolsNamed(app.catalog.snapshot(), name).map(({ id }) => id)),
+]
 
 function listNames({ app, caller }: ExplainContext, tool: Tool): Partial<Verdict> {
   const view = app.view(caller)
@@ -201,10 +195,9 @@ function explainMissing(session: ExplainContext, name: string): Verdict {
     rule,
     ...more,
   })
-  const dotted = name.replace(/__|::|:|\//, '.')
+  const dotted = name.replace(FIRST_SEPARATOR, '.')
   for (const [id, settings] of Object.entries(config.servers)) {
-    const ownerName = [`mcp_${id}`, id, settings.prefix].find((one) => one !== '' && dotted.startsWith(`${one}.`))
-    const action = ownerName === undefined ? dotted : dotted.slice(ownerName.length + 1)
+    const { ownerName, action } = splitName(dotted, id, settings)
     const ownName = readOfferedTools(session, id).get(action)
     if (ownName === undefined && ownerName === undefined) continue
     if (!settings.enabled) return createVerdict('upstream', `its server is switched off by ${settings.where}`)
@@ -245,11 +238,49 @@ function explainMissing(session: ExplainContext, name: string): Verdict {
   })
 }
 
+const FIRST_SEPARATOR = /__|::|:|\//
+
+/** The name of the server that a name begins with, if it does, and the rest. */
+function splitName(dotted: string, id: string, { prefix }: Pick<Config['servers'][string], 'prefix'>) {
+  const ownerName = [`mcp_${id}`, id, prefix].find((one) => one !== '' && dotted.startsWith(`${one}.`))
+  return { ownerName, action: ownerName === undefined ? dotted : dotted.slice(ownerName.length + 1) }
+}
+
+/** A tool that `allow` or `deny` of its server leaves out. */
+export interface LeftOutTool {
+  readonly id: string
+  /** The setting that leaves it out. */
+  readonly setting: string
+}
+
+/** The tool with this name that a running server offers and its settings leave out. */
+export function findLeftOut(
+  servers: Config['servers'],
+  offeredBy: (id: string) => readonly string[],
+  name: string,
+): LeftOutTool | undefined {
+  const dotted = name.replace(FIRST_SEPARATOR, '.')
+  for (const [id, settings] of Object.entries(servers)) {
+    const filters = createFilters(settings)
+    if (!settings.enabled || filters.length === 0) continue
+    const { action } = splitName(dotted, id, settings)
+    const ownName = byNameHere(offeredBy(id), settings).get(action)
+    const filter = ownName === undefined ? undefined : leftOutBy(filters, ownName)
+    if (filter !== undefined) return { id: `mcp_${id}.${action}`, setting: `${settings.where}.${filter}` }
+  }
+  return undefined
+}
+
 /** Tools that a server offers or offered last, by their names here. Empty for a server that was never read. */
 function readOfferedTools({ app, config }: ExplainContext, id: string): ReadonlyMap<string, string> {
   const settings = config.servers[id] as Config['servers'][string]
   const running = app.upstreams.offered(id)
   const names = running.length > 0 ? running : (readKnownTools(config, settings) ?? []).map(({ name }) => name)
+  return byNameHere(names, settings)
+}
+
+/** The own names of tools, by themselves and by the last parts of their ids. */
+function byNameHere(names: readonly string[], settings: Config['servers'][string]): ReadonlyMap<string, string> {
   const actions = actionNames(names, settings)
   return new Map(names.flatMap((own) => [[own, own] as const, [actions.get(own) ?? own, own] as const]))
 }

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { toolsNamed } from '../catalog/tools-named.ts'
 import { rootsOf } from '../config/path-roots.ts'
 import type { Caller, Services } from '../core/caller.ts'
 import { isPegboardError } from '../core/errors.ts'
@@ -16,6 +17,7 @@ import { createInjectedTools } from '../view/injected-tools.ts'
 import type { AppBase } from './app-base.ts'
 import { createAppModules } from './app-modules.ts'
 import { createDeferredWork } from './deferred-work.ts'
+import { findLeftOut } from './explain-tool.ts'
 import { createIneffectiveSettings } from './ineffective-settings.ts'
 import { createAwaitTool, findInvalidServer } from './missing-tools.ts'
 import type { RemoteSources } from './remote-sources.ts'
@@ -103,6 +105,10 @@ export function createToolRuntime(options: ToolRuntimeOptions) {
   const calls = createCalls({
     gate: createApprovalGate({ clock, hide: inspections.hide }),
     audit: options.audit,
+    hiddenTools: {
+      named: (name) => toolsNamed(catalog.snapshot(), name),
+      leftOut: (name) => findLeftOut(settings.config.servers, upstreams.offered, name),
+    },
     observer,
     recent: options.recent,
     inspections,

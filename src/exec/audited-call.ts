@@ -1,9 +1,10 @@
 import { monotonicMs } from '../core/clock.ts'
 import { isPegboardError } from '../core/errors.ts'
 import type { Observer } from '../core/observer-types.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { toPrintable } from '../core/printable.ts'
 import { sizeOf } from '../core/raw-result.ts'
-import { removeOwnerPrefix } from '../core/tool-names.ts'
+import type { Tool } from '../core/tool.ts'
 import type { ToolResult } from '../core/tool-result.ts'
 import type { Audit, AuditEntry } from '../observe/audit-log.ts'
 import type { View } from '../view/view.ts'
@@ -13,9 +14,18 @@ import type { CallRequest } from './tool-calls.ts'
 
 const MAX_NAME = 200
 
+/** Tools that callers may not see. */
+export interface HiddenTools {
+  /** All tools in the catalog with this name, in any spelling. */
+  named(name: string): readonly Tool[]
+  /** A tool with this name that a setting of its server keeps out of the catalog. */
+  leftOut(name: string): { readonly id: string; readonly setting: string } | undefined
+}
+
 export interface AuditedHost {
   readonly audit: Audit
   readonly viewOf: (request: CallRequest) => View
+  readonly hiddenTools: HiddenTools
   readonly observer?: Observer | undefined
 }
 
@@ -23,34 +33,37 @@ export interface AuditedHost {
  * Makes a call and writes one line to the audit log, whatever the result, and one line for each question to a person.
  */
 export async function auditCall(
-  { audit, viewOf, observer }: AuditedHost,
+  host: AuditedHost,
   request: CallRequest,
   call: (request: CallRequest, run: Run, onGate: OnGateEvent) => Promise<ToolResult>,
   run: Run = { id: request.callId, tool: undefined },
 ): Promise<ToolResult> {
+  const { audit, observer } = host
   const { caller } = request
   const traceId = observer?.traceId
   const beganAt = monotonicMs()
   let decision = 'allow'
   let setting: string | undefined
-  const describeCall = (): Pick<AuditEntry, 'callId' | 'tool' | 'principal' | 'profile'> => ({
+  const describeCall = (
+    tool: NamedTool | undefined = run.tool,
+  ): Pick<AuditEntry, 'callId' | 'tool' | 'principal' | 'profile'> => ({
     callId: idOf(run),
     ...(traceId === undefined ? {} : { traceId }),
-    tool: run.tool?.id ?? toPrintable(request.name).slice(0, MAX_NAME),
-    ...(run.tool ? { module: run.tool.module, effect: run.tool.effect } : {}),
-    ...(run.tool?.origin === 'upstream' ? { server: run.tool.module.replace(/^mcp_/, '') } : {}),
+    tool: tool?.id ?? toPrintable(request.name).slice(0, MAX_NAME),
+    ...omitUndefined({ module: tool?.module, effect: tool?.effect }),
+    ...(tool?.origin === 'upstream' ? { server: tool.module.replace(/^mcp_/, '') } : {}),
     principal: caller.principal,
     profile: caller.profile,
     ...(request.depth ? { depth: request.depth } : {}),
     ...(request.origin === 'setup' ? { origin: 'setup' } : {}),
   })
-  const writeCall = (outcome: string, reason?: string, result?: ToolResult): void =>
+  const writeCall = (outcome: string, { denial, result }: { denial?: Denial; result?: ToolResult } = {}): void =>
     audit.write({
       event: 'call',
-      ...describeCall(),
+      ...describeCall(denial?.tool),
       decision,
       ...(setting === undefined ? {} : { setting }),
-      ...(reason === undefined ? {} : { reason }),
+      ...(denial === undefined ? {} : { reason: denial.reason }),
       outcome,
       ...(run.failure === undefined ? {} : { class: run.failure }),
       ...(run.secrets === undefined ? {} : { secrets: run.secrets }),
@@ -66,14 +79,15 @@ export async function auditCall(
       if (event !== 'rate limit' && event !== 'unasked')
         audit.write({ event, ...describeCall(), setting: gateSetting, ...audit.argumentsOf(request.input ?? {}) })
     })
-    writeCall(statusOfResult(result), undefined, result)
+    writeCall(statusOfResult(result), { result })
     return result
   } catch (error) {
+    const code = isPegboardError(error) ? error.code : 'E_INTERNAL'
     // A tool may have been removed while its call waited.
-    const isGone = isPegboardError(error) && error.code === 'E_NOT_FOUND'
-    const denied = run.tool === undefined || isGone ? reasonOfDenial(request, run, viewOf) : undefined
-    if (denied !== undefined) decision = 'deny'
-    writeCall(isPegboardError(error) ? error.code : 'E_INTERNAL', denied)
+    const denial = run.tool === undefined || code === 'E_NOT_FOUND' ? findDenial(host, request, run) : undefined
+    if (denial) decision = 'deny'
+    else if (run.tool === undefined && code === 'E_NOT_FOUND') decision = 'unknown'
+    writeCall(code, denial && { denial })
     throw error
   }
 }
@@ -94,23 +108,42 @@ export function bytesOf(result: ToolResult): number | undefined {
   }
 }
 
+/** A tool as the log names it. */
+type NamedTool = Pick<Tool, 'id' | 'module' | 'origin'> & Partial<Pick<Tool, 'effect'>>
+
+interface Denial {
+  /** Undefined if the name means several denied tools. */
+  readonly tool?: NamedTool | undefined
+  readonly reason: string
+}
+
 /**
  * Why the caller cannot see the tool that it called; undefined if it can, or if there is no such tool. Records a visible
  * tool in `run`.
  */
-function reasonOfDenial(request: CallRequest, run: Run, viewOf: (request: CallRequest) => View): string | undefined {
+function findDenial(
+  { viewOf, hiddenTools }: Pick<AuditedHost, 'viewOf' | 'hiddenTools'>,
+  request: CallRequest,
+  run: Run,
+): Denial | undefined {
   if (request.origin === 'setup') return undefined
-  const { tool } = run
-  const hiddenTool = tool && viewOf(request).hidden.get((tool.itself ?? tool).id)
-  if (hiddenTool?.kind === 'denied') return hiddenTool.reason
-  const found = viewOf(request).resolve(request.name)
-  if (found.kind === 'found') run.tool ??= found.tool.tool
-  const name = request.name.toLowerCase()
-  const dotted = name.replaceAll(/__|[:/]/g, '.')
-  for (const [id, { kind, reason }] of viewOf(request).hidden) {
-    const lowerId = id.toLowerCase()
-    if (kind === 'denied' && (lowerId === name || lowerId === dotted || removeOwnerPrefix(lowerId) === dotted))
-      return reason
+  const view = viewOf(request)
+  const toDenial = (tool: Tool): Denial[] => {
+    const hidden = view.hidden.get((tool.itself ?? tool).id)
+    return hidden?.kind === 'denied' ? [{ tool, reason: hidden.reason }] : []
   }
-  return undefined
+  const [ofTool] = run.tool ? toDenial(run.tool) : []
+  if (ofTool) return ofTool
+  const name = request.name.trim()
+  const found = view.resolve(name)
+  if (found.kind === 'found') {
+    run.tool ??= found.tool.tool
+    return undefined
+  }
+  const [first, ...others] = hiddenTools.named(name).flatMap(toDenial)
+  if (first) return others.length === 0 ? first : { reason: first.reason }
+  const leftOut = hiddenTools.leftOut(name)
+  if (!leftOut) return undefined
+  const { id, setting } = leftOut
+  return { tool: { id, module: id.slice(0, id.indexOf('.')), origin: 'upstream' }, reason: `left out by ${setting}` }
 }

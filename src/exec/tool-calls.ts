@@ -22,7 +22,7 @@ import type { View, ViewTool } from '../view/view.ts'
 import type { Views } from '../view/views.ts'
 import { createHiddenError, createUnavailableError } from '../view/visibility.ts'
 import type { ApprovalGate, JointApproval, OnGateEvent } from './approval-gate.ts'
-import { auditCall } from './audited-call.ts'
+import { auditCall, type HiddenTools } from './audited-call.ts'
 import { type ContextHost, createCallContexts, idOf, type Run, type ToolRun } from './call-context.ts'
 import type { OutputPart } from './call-output.ts'
 import type { ExecutionSettings } from './execution-options.ts'
@@ -119,6 +119,8 @@ export interface CallsOptions extends Omit<ContextHost, 'profileOf' | 'call'> {
   readonly awaitTool: (name: string, request: CallRequest) => Promise<boolean>
   readonly gate: ApprovalGate
   readonly audit?: Audit | undefined
+  /** For the audit log: finds the tool that a caller named and does not see. */
+  readonly hiddenTools: HiddenTools
   readonly observer?: Observer | undefined
   /** Remembers calls for the operator (default: none). */
   readonly recent?: RecentCalls | undefined
@@ -140,7 +142,7 @@ const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_U
 
 /** The only way to run a tool: resolve, decide, check, run, normalise, record. */
 export function createCalls(options: CallsOptions): Calls {
-  const { views, settings, log, gate, audit, observer, recent, inspections, clock = systemClock } = options
+  const { views, settings, log, gate, audit, hiddenTools, observer, recent, inspections, clock = systemClock } = options
   const { maxConcurrent, maxQueued } = settings
   const globalSemaphore = createSemaphore({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
   const textBudget = createByteBudget(MAX_HELD_TEXT)
@@ -153,7 +155,12 @@ export function createCalls(options: CallsOptions): Calls {
     : call
   const auditedCall: (request: CallRequest, run?: Run) => Promise<ToolResult> = audit
     ? (request, run) =>
-        auditCall({ audit, viewOf: ({ caller }) => views.viewFor(caller), observer }, request, recordedCall, run)
+        auditCall(
+          { audit, viewOf: ({ caller }) => views.viewFor(caller), hiddenTools, observer },
+          request,
+          recordedCall,
+          run,
+        )
     : recordedCall
   const tracedCall: (request: CallRequest) => Promise<ToolResult> = observer
     ? (request) => traceCall(observer, request, auditedCall)

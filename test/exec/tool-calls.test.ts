@@ -36,6 +36,7 @@ function callsOf(
   const calls = createCalls({
     views,
     anyTool: (id) => catalog.snapshot().byId.get(id),
+    hiddenTools: { named: () => [], leftOut: () => undefined },
     settings: executionOptions.parse(settings),
     log: silentLog,
     ...(clock && { clock }),

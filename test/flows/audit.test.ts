@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { answerOf, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
+import { add, serve, sub } from '../listed-server.ts'
 import { hurried } from '../upstream/host.ts'
 
 const shop = `export default {
@@ -60,8 +61,8 @@ describe('the audit log', () => {
       'call shop.both allow ok',
       'call shop.fail allow E_TOOL_FAILED',
       'call shop.slow allow E_TIMEOUT',
-      'call shop__gone deny E_NOT_FOUND matched by policy.deny: closed',
-      'call shop__nothing allow E_NOT_FOUND',
+      'call shop.gone deny E_NOT_FOUND matched by policy.deny: closed',
+      'call shop__nothing unknown E_NOT_FOUND',
       'call shop.buy allow E_VALIDATION',
     ])
     expect(lines[0]).toMatchObject({
@@ -79,6 +80,56 @@ describe('the audit log', () => {
       expect(line['ms']).toBeTypeOf('number')
     }
     expect(JSON.stringify([lines, logged])).not.toContain('canary')
+  })
+
+  it('names a denied tool by its id, however it was called and whichever setting denies it', async () => {
+    const tools = [add, sub, { name: 'delete_all', description: 'Deletes everything.' }]
+    const dir = temporaryFolder()
+    const served = await serve({ calc: { tools } }, { calc: { deny: ['delete_*'], prefix: 'sums' } }, dir, undefined, {
+      audit: { enabled: true },
+      policy: { deny: ['calc.subtract'] },
+    })
+    const names = ['sums__subtract', 'mcp_calc.subtract', 'calc.subtract', 'subtract']
+    const left = ['sums__delete_all', 'mcp_calc.delete_all', 'calc.delete_all', 'delete_all', ' calc__delete_all ']
+    const others = ['calc.divide', 'divide']
+    for (const name of [...names, ...left, ...others])
+      expect((await served.call(name)).error?.data.code ?? 'E_NOT_FOUND', name).toBe('E_NOT_FOUND')
+    await served.app.stop()
+    const lines = readFileSync(join(dir, 'state', 'audit.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+    const told = lines
+      .map((line) => JSON.parse(line))
+      .map(({ tool, module, server, effect, decision, outcome, reason }) => [
+        tool,
+        module,
+        server,
+        effect,
+        decision,
+        outcome,
+        reason,
+      ])
+    expect(told).toEqual([
+      ...names.map(() => [
+        'mcp_calc.subtract',
+        'mcp_calc',
+        'calc',
+        'write',
+        'deny',
+        'E_NOT_FOUND',
+        'matched by policy.deny',
+      ]),
+      ...left.map(() => [
+        'mcp_calc.delete_all',
+        'mcp_calc',
+        'calc',
+        undefined,
+        'deny',
+        'E_NOT_FOUND',
+        'left out by mcpServers.calc.deny',
+      ]),
+      ...others.map((name) => [name, undefined, undefined, undefined, 'unknown', 'E_NOT_FOUND', undefined]),
+    ])
   })
 
   it('records questions, answers and rate-limited calls', async () => {

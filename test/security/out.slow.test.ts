@@ -264,7 +264,7 @@ test('OUT-12: a call makes one record, whatever its route and result', async () 
   const told = auditOf(dir).map(({ event, tool, decision, outcome }) => [event, tool, decision, outcome].join(' '))
   expect(told).toEqual([
     ...Array.from({ length: 6 }, () => 'call shop.buy allow ok'),
-    'call shop__gone deny E_NOT_FOUND',
+    'call shop.gone deny E_NOT_FOUND',
     'call shop.gone deny E_NOT_FOUND',
     'call shop.slow allow E_TIMEOUT',
     'call shop.slow allow E_CANCELLED',
