@@ -47,7 +47,8 @@ export function createServerList(options: ServerListOptions): ServerList {
       .filter(({ module }) => policy.allowsOwner(module, caller))
       .map((status) => {
         const { id, module, transport, instance, nextAttemptAt: at } = status
-        const { era, version, reason, instances } = status
+        const { era, version, instances } = status
+        const reason = status.reasonFor?.(caller) ?? status.reason
         const tools = count?.(module) ?? status.tools
         // Notes name tools.
         const notes = tools === status.tools ? status.notes : undefined

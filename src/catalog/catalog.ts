@@ -150,7 +150,7 @@ export function createCatalog(
     describe(id, change) {
       const existing = published.get(id)
       if (!existing) return
-      const { reason: _reason, nextAttemptAt: _at, startsInMs: _ms, ...info } = existing.info
+      const { reason: _reason, reasonFor: _for, nextAttemptAt: _at, startsInMs: _ms, ...info } = existing.info
       const owner: PublishedOwner = { ...existing, info: { ...info, ...change } }
       published.set(id, owner)
       publish(new Map(current.owners).set(id, ownerOf(owner)))

@@ -21,6 +21,8 @@ export interface OwnerInfo {
   readonly state: OwnerState
   /** Why it is not ready, for people. */
   readonly reason?: string
+  /** The reason as a caller reads it, if it names the login of the caller. A view has it as `reason`. */
+  readonly reasonFor?: (caller: Pick<Caller, 'principal'>) => string
   /** Time of the next attempt to connect, in milliseconds since the epoch; only if one is planned. */
   readonly nextAttemptAt?: number
   /** Duration of the last start, in milliseconds; only if it is not started. */
@@ -42,7 +44,7 @@ export interface OwnerInfo {
 }
 
 /** What changes while the tools stay. A change replaces state, reason, next attempt and start time together. */
-export type OwnerChange = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs' | 'summary'>
+export type OwnerChange = Pick<OwnerInfo, 'state' | 'reason' | 'reasonFor' | 'nextAttemptAt' | 'startsInMs' | 'summary'>
 
 /** A resource whose content is the result of a tool. Callers who see the tool see the resource. */
 export interface ToolResource {

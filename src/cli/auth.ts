@@ -8,7 +8,7 @@ import type { Grant, GrantKey, TokenStore } from '../upstream/oauth/token-store.
 import type { HttpTarget, ServerSettings } from '../upstream/upstream-settings.ts'
 import { type Args, readInteger, readOption, writeAnswer } from './args.ts'
 import { formatTable, type Io, UsageError, writeWarning } from './io.ts'
-import { openConfig } from './open-app.ts'
+import { openConfig, openLog } from './open-app.ts'
 
 /** `pegboard auth [server]`: logs in to a remote server, logs out, or lists logins. */
 export async function run(args: Args, io: Io): Promise<number> {
@@ -22,6 +22,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const key: GrantKey = { server: id, url: target.url, principal }
   if (args.values['logout'] === true) return await logout(args, io, key, store)
   if (settings.auth?.type === 'none') throw new UsageError(`${id} needs no login: ${settings.where}.auth.type is none`)
+  if (principal !== undefined) await warnOfUnknownPrincipal(args, io, config, await store.principals(id, target.url))
   const { login } = await import('../upstream/oauth/login.ts')
   const { createBrowser } = await import('../upstream/oauth/browser.ts')
   const isWithoutBrowser = args.values['no-browser'] === true
@@ -107,10 +108,11 @@ async function list(args: Args, io: Io, servers: Config['servers'], store: Token
   for (const [id, settings] of Object.entries(servers)) {
     const { target } = settings
     if (target.kind === 'stdio') continue
-    const loginPrincipal = settings.auth?.perPrincipal === true ? (principal ?? 'local') : undefined
-    const key: GrantKey = { server: id, url: target.url, principal: loginPrincipal }
-    const state = await store.read(key).then((grant) => stateOf(grant, now), createUnreadableState)
-    rows.push({ server: id, ...(loginPrincipal === undefined ? {} : { principal: loginPrincipal }), ...state })
+    for (const loginPrincipal of await principalsToList(id, target, settings, principal, store)) {
+      const key: GrantKey = { server: id, url: target.url, principal: loginPrincipal }
+      const state = await store.read(key).then((grant) => stateOf(grant, now), createUnreadableState)
+      rows.push({ server: id, ...(loginPrincipal === undefined ? {} : { principal: loginPrincipal }), ...state })
+    }
   }
   const lines = rows.map((row) => [
     row.server,
@@ -122,6 +124,38 @@ async function list(args: Args, io: Io, servers: Config['servers'], store: Token
   ])
   writeAnswer(args, io, rows, formatTable(lines) || 'No remote servers.\n')
   return 0
+}
+
+/** Whose logins at a server to list: all, but at least one row for the server. */
+async function principalsToList(
+  id: string,
+  { url }: HttpTarget,
+  { auth }: ServerSettings,
+  principal: string | undefined,
+  store: TokenStore,
+): Promise<readonly (string | undefined)[]> {
+  if (auth?.perPrincipal !== true) return [undefined]
+  if (principal !== undefined) return [principal]
+  const loggedIn = await store.principals(id, url)
+  return loggedIn.length > 0 ? loggedIn : ['local']
+}
+
+/** With an OAuth issuer, any name may be that of a principal. */
+async function warnOfUnknownPrincipal(args: Args, io: Io, config: Config, known: readonly string[]): Promise<void> {
+  const principal = readOption(args, 'principal')
+  const { oauth, tokens } = config.server.http
+  if (principal === undefined || principal === 'local' || oauth !== undefined) return
+  const { openAppState } = await import('../app/app-state.ts')
+  let names = [...known, ...tokens.map((token) => token.principal)]
+  try {
+    const { tokens: created, shared } = await openAppState(config, openLog(args, io, 'warn', config.log.format))
+    names = [...names, ...(await created.list().finally(shared.close)).map((token) => token.principal)]
+  } catch {
+    // A login does not need the state.
+    return
+  }
+  if (!names.includes(principal))
+    writeWarning(io, `no token has the principal "${principal}"${didYouMean(principal, names)}`)
 }
 
 function findServer(

@@ -51,7 +51,7 @@ export type LostRules = (
 export const lostRuleSentence = (rule: string, name: string, kind: 'server' | 'API'): string =>
   `the rule ${JSON.stringify(rule)} matches no tool of ${name} any more: new tools of this ${kind} wait for a review`
 
-export type OwnerStatus = Pick<OwnerInfo, 'state' | 'reason' | 'nextAttemptAt' | 'startsInMs'>
+export type OwnerStatus = Pick<OwnerInfo, 'state' | 'reason' | 'reasonFor' | 'nextAttemptAt' | 'startsInMs'>
 
 /** Publishes a server's tools in the catalog when they change. */
 export interface Publisher {

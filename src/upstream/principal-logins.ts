@@ -1,9 +1,14 @@
+import type { OwnerInfo } from '../catalog/owner.ts'
 import { messageOf } from '../core/errors.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Log } from '../core/log.ts'
 import { type Credentials, createCredentials } from './http-credentials.ts'
+import { loginCommand } from './oauth/token-refresh.ts'
 import type { ServerSettings } from './upstream-settings.ts'
 import type { UpstreamShared } from './upstream-shared.ts'
+
+/** In the place of a principal while nobody is logged in: people read it in the command for the login. */
+const ANYONE = 'NAME'
 
 /**
  * Logged-in principals of a server where each principal logs in.
@@ -63,7 +68,7 @@ export function createPrincipalLogins(
       async open() {
         await lastRead
         // Without any login the server is still asked and tells what it requires.
-        const principal = first ?? 'local'
+        const principal = first ?? ANYONE
         const create = () => createCredentials(id, settings, shared, log, () => changed(false), principal)
         return await getOrInsert(credentialsByPrincipal, principal, create).open()
       },
@@ -76,6 +81,13 @@ export function createPrincipalLogins(
     },
     get known(): readonly string[] {
       return activePrincipals
+    },
+    /** For a reason that names nobody's login: the reason with the login of the caller. */
+    reasonFor(reason: string): OwnerInfo['reasonFor'] {
+      const anyLogin = loginCommand(id, ANYONE)
+      return first === undefined && reason.includes(anyLogin)
+        ? ({ principal }) => reason.replace(anyLogin, () => loginCommand(id, principal))
+        : undefined
     },
     has: (principal: string): boolean => activePrincipals.includes(principal),
     refused(principal: string): void {

@@ -1,4 +1,4 @@
-import type { OwnerState } from '../catalog/owner.ts'
+import type { OwnerInfo, OwnerState } from '../catalog/owner.ts'
 import type { Caller, ServerStatus } from '../core/caller.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
@@ -41,6 +41,7 @@ export interface UpstreamStatus
   /** Its category in the catalog. */
   readonly module: string
   readonly state: OwnerState
+  readonly reasonFor?: OwnerInfo['reasonFor']
   /** The reason with paths, for operators, if it differs. */
   readonly detail?: string
   readonly start: ServerSettings['start']
@@ -380,11 +381,10 @@ export function createUpstream(
   function ownerStatus(): OwnerStatus {
     const { nextAttemptAt } = link
     const waits = state === 'known' || state === 'connecting'
+    const shown = reason !== undefined && state !== 'stopped' && isSilent() ? withoutServerText(reason) : reason
     return {
       state,
-      ...(reason === undefined
-        ? {}
-        : { reason: state !== 'stopped' && isSilent() ? withoutServerText(reason) : reason }),
+      ...omitUndefined({ reason: shown, reasonFor: shown === undefined ? undefined : principals?.reasonFor(shown) }),
       ...(reason === undefined || nextAttemptAt === undefined ? {} : { nextAttemptAt }),
       ...(waits && startMs !== undefined ? { startsInMs: startMs } : {}),
     }

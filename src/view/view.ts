@@ -113,7 +113,9 @@ export function buildView(input: ViewInput): View {
   }
   // A caller does not learn about an owner that the policy hides, not even that it is down.
   const owners = once(() =>
-    [...snapshot.owners.values()].filter(({ id, internal }) => internal !== true && policy.allowsOwner(id, caller)),
+    [...snapshot.owners.values()]
+      .filter(({ id, internal }) => internal !== true && policy.allowsOwner(id, caller))
+      .map((owner) => withReasonFor(caller, owner)),
   )
   const scope = once((): MergeScope => ({ caller, rules, owners: owners(), offered, listingLimits, warn }))
   const merged = once(() => mergeTools(snapshot.tools, scope()))
@@ -182,6 +184,10 @@ export function buildView(input: ViewInput): View {
     },
   }
 }
+
+/** An owner with the reason that this caller reads. Not a copy, because reading `tools` creates lazy tools. */
+const withReasonFor = (caller: Caller, owner: Owner): Owner =>
+  owner.reasonFor ? Object.create(owner, { reason: { value: owner.reasonFor(caller), enumerable: true } }) : owner
 
 interface ToolTotals {
   /** Visible tools by owner; without owners that have none. */

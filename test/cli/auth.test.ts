@@ -97,6 +97,28 @@ describe('pegboard auth', () => {
       expect(await state('bob')).toMatchObject({ principal: 'bob', state: 'not logged in' })
     }))
 
+  it('lists the logins of all principals, and warns about a principal that no token has', () =>
+    withPerson(remote, async ({ pegboard, dir }) => {
+      const listed = async () =>
+        JSON.parse((await pegboard('auth', '--json')).out)
+          .filter(({ server }: { server: string }) => server === 'each')
+          .map(({ principal, state }: Record<string, string>) => [principal, state])
+      expect(await listed()).toEqual([['local', 'not logged in']])
+      const file = join(dir, 'mcp.config.json')
+      const settings = JSON.parse(readFileSync(file, 'utf8'))
+      const http = { tokens: [{ token: 'a-token-of-ann-in-the-file', principal: 'ann' }] }
+      writeFileSync(file, JSON.stringify({ ...settings, server: { http } }))
+      await pegboard('token', 'create', 'bob')
+      const warned = async (principal: string) =>
+        /^pegboard: warning: .*/m.exec((await pegboard('auth', 'each', '--principal', principal)).err)?.[0]
+      expect(await warned('ann')).toBeUndefined()
+      expect(await warned('bob')).toBeUndefined()
+      expect(await warned('local')).toBeUndefined()
+      expect(await warned('anm')).toBe('pegboard: warning: no token has the principal "anm"; did you mean "ann"?')
+      expect(await warned('anm')).toBeUndefined()
+      expect(await listed()).toEqual(['ann', 'bob', 'local', 'anm'].map((name) => [name, 'logged in']))
+    }))
+
   it('shows a login whose tokens cannot be read, and replaces it', () =>
     withPerson(remote, async ({ pegboard, dir }) => {
       await pegboard('auth', 'web')

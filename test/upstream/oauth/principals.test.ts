@@ -2,7 +2,11 @@ import { describe, expect, it } from 'vitest'
 import { localCaller } from '../../../src/core/caller.ts'
 import { defaultProfile } from '../../../src/core/profile.ts'
 import { noRelay } from '../../../src/core/tool.ts'
+import { answerOf } from '../../app.ts'
+import { callTool } from '../../client.ts'
 import { testContext } from '../../context.ts'
+import { client, front } from '../../security/http-app.ts'
+import { TOKEN } from '../../server/echo.ts'
 import { type Rig as Served, until, withServers } from '../host.ts'
 import { type Rig, withRig } from './rig.ts'
 
@@ -87,13 +91,35 @@ describe('a server with a login for each principal', () => {
       { resource: { readable: true } },
     ))
 
+  it('names the login of the caller while nobody is logged in', () =>
+    withRig(async (rig) => {
+      const token = 'a-token-for-bob-and-nobody-else'
+      const server = await front(
+        { tokens: [{ token, principal: 'bob' }] },
+        { mcpServers: { web: { url: rig.server.url, auth } }, modules: { mcp: { enabled: true } } },
+      )
+      await until(() => server.app.upstreams.status()[0]?.state === 'failing')
+      const login = (principal: string) => `it requires a login: run \`pegboard auth web --principal ${principal}\``
+      const seen = async (principal: string, as: string) => {
+        const of = await client(server.url, as)
+        const answer = await callTool(of, { name: 'web__who', arguments: {} })
+        const { categories } = answerOf(await of.callTool({ name: 'list_categories', arguments: {} }))
+        const { servers } = answerOf(await of.callTool({ name: 'mcp__list_servers', arguments: {} }))
+        expect([answer.structuredContent.error, categories, servers]).toEqual([
+          expect.objectContaining({ code: 'E_AUTH_REQUIRED', message: `mcp_web: ${login(principal)}.` }),
+          expect.arrayContaining([expect.objectContaining({ id: 'mcp_web', reason: login(principal) })]),
+          [expect.objectContaining({ id: 'web', reason: login(principal) })],
+        ])
+      }
+      await seen('bob', token)
+      await seen('local', TOKEN)
+    }))
+
   it('says how to log in while no principal is logged in', () =>
     withRig((rig) =>
       served(rig, async (host) => {
         await until(() => host.upstreams.status()[0]?.state === 'failing')
-        expect(host.upstreams.status()[0]?.reason).toBe(
-          'it requires a login: run `pegboard auth web --principal local`',
-        )
+        expect(host.upstreams.status()[0]?.reason).toBe('it requires a login: run `pegboard auth web --principal NAME`')
         await logInAndCall(rig, host, 'bob')
       }),
     ))
