@@ -31,7 +31,7 @@ const modelErrors = {
   E_TOOL_DISABLED: {
     class: 'permission',
     meaning: 'The operator disabled the tool.',
-    next: 'Set tools.<name>.enabled to true.',
+    next: 'Use another tool, or tell the user that only the operator can enable this one.',
   },
   E_TOOL_FAILED: {
     class: undefined,

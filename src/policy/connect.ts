@@ -28,7 +28,7 @@ export function createConnect({ allowPrivate = false, setting, lookup }: Connect
   }
 
   return async (host, port, { signal, timeoutMs = 10_000 } = {}) => {
-    const { addressKind, assertReachable, guardedLookup } = await import('./network-rules.ts')
+    const { addressKind, assertReachable, createAddressError, guardedLookup } = await import('./network-rules.ts')
     const urlHost = isIP(host) === 6 ? `[${host}]` : host
     const address = `http://${urlHost}:${port}/`
     if (!URL.canParse(address) || new URL(address).pathname !== '/' || !(port > 0))
@@ -60,12 +60,7 @@ export function createConnect({ allowPrivate = false, setting, lookup }: Connect
       socket.once('error', (error: NodeJS.ErrnoException) => fail(toConnectError(error)))
       socket.once('connect', () => {
         const kind = addressKind(socket.remoteAddress ?? '')
-        if (!rules.allow.has(kind))
-          return fail(
-            new PegboardError('E_SSRF_BLOCKED', `The address is refused: its name leads to a ${kind} address.`, {
-              hint: `Use another address, or ask the operator to change ${setting}.`,
-            }),
-          )
+        if (!rules.allow.has(kind)) return fail(createAddressError(`its name leads to a ${kind} address`, rules, kind))
         settle()
         resolve(socket)
       })

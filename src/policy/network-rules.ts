@@ -186,14 +186,20 @@ export const isSafeUrl = (url: URL): boolean =>
 const bareHost = (hostname: string): string => hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '')
 const isLocalName = (host: string): boolean => /(^|\.)localhost$/i.test(host)
 
-const createAddressError = (why: string, rules: NetRules, kind?: AddressKind): PegboardError =>
-  new PegboardError('E_SSRF_BLOCKED', `The address is refused: ${why}.`, {
-    // If private networks are already allowed, changing the setting would not help.
-    hint:
-      kind !== undefined && kind !== 'loopback' && rules.allow.has('private')
-        ? 'No setting allows it.'
-        : `Use another address, or ask the operator to change ${rules.setting}.`,
-  })
+export const createAddressError = (
+  why: string,
+  { allow, setting }: Pick<NetRules, 'allow' | 'setting'>,
+  kind?: AddressKind,
+): PegboardError =>
+  new PegboardError('E_SSRF_BLOCKED', `The address is refused: ${why}.`, { hint: addressHint(allow, setting, kind) })
+
+function addressHint(allow: NetRules['allow'], setting: string, kind: AddressKind | undefined): string {
+  // If private networks are already allowed, changing the setting would not help.
+  if (kind !== undefined && kind !== 'loopback' && allow.has('private')) return 'No setting allows it.'
+  if (kind === 'metadata' || kind === 'reserved')
+    return `Use another address. A change of ${setting} would not allow this one.`
+  return `Use another address, or ask the operator to change ${setting}.`
+}
 
 /**
  * An undici agent that connects only where the rules allow. It checks IP literals, every DNS answer (one disallowed

@@ -28,8 +28,8 @@ export interface ApprovalRule {
 }
 
 /**
- * Denied: Pegboard answers exactly as if the tool did not exist. Disabled: an `enabled` setting is false, and the error names
- * this setting.
+ * Denied: Pegboard answers exactly as if the tool did not exist. Disabled: an `enabled` setting is false, and the error says
+ * that the operator disabled it.
  */
 export type Decision =
   /** `as`: allowed under one alias only, and listed under that name. `ask`: each call needs approval. */

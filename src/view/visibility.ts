@@ -50,9 +50,8 @@ export function createHiddenError({
   readonly hidden: HiddenReason
 }): PegboardError {
   if (hidden.kind === 'disabled')
-    return new PegboardError('E_TOOL_DISABLED', hidden.reason, {
-      hint: `Set ${hidden.setting ?? `tools.${id}.enabled`} to true to allow it.`,
-    })
+    // Not the setting: a model that can write files might change it. `pegboard why` names it to the operator.
+    return new PegboardError('E_TOOL_DISABLED', hidden.reason)
   if (hidden.kind === 'quarantined')
     return new PegboardError(hidden.code ?? 'E_TOOL_QUARANTINED', `${id} ${hidden.reason}.`, { hint: hidden.hint })
   return new PegboardError('E_TOOL_HIDDEN', `${id} is not available: ${hidden.reason}.`, {

@@ -59,7 +59,7 @@ describe('the default set', () => {
     expect((await errorOf('url_fetch')).message).toContain('modules.web.config.access')
     expect(await errorOf('bash')).toMatchObject({
       message: 'bash tool is disabled (enable via config: tools.bash.enabled=true)',
-      hint: 'Set tools.bash.enabled to true to allow it.',
+      hint: 'Use another tool, or tell the user that only the operator can enable this one.',
     })
     // No other name reveals the shell.
     expect((await errorOf('shell.bash')).code).toBe('E_NOT_FOUND')

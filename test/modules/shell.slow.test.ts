@@ -68,7 +68,7 @@ describe.runIf(POSIX)('the module shell', () => {
     const disabled = {
       code: 'E_TOOL_DISABLED',
       message: 'bash tool is disabled (enable via config: tools.bash.enabled=true)',
-      hint: 'Set tools.bash.enabled to true to allow it.',
+      hint: 'Use another tool, or tell the user that only the operator can enable this one.',
     }
     expect((await answers({})).error).toMatchObject(disabled)
     const off = { modules: { shell: { config: { enabled: true, sandbox } } }, tools: { bash: { enabled: false } } }

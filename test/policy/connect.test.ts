@@ -31,7 +31,7 @@ describe('a guarded connection', () => {
     }
   })
 
-  it.each(['127.0.0.1', 'localhost', '2130706433', '0x7f.1', '::1', '::ffff:127.0.0.1', '10.0.0.1', '169.254.169.254'])(
+  it.each(['127.0.0.1', 'localhost', '2130706433', '0x7f.1', '::1', '::ffff:127.0.0.1', '10.0.0.1'])(
     'does not reach %s if it is not allowed, and names the setting',
     async (host) => {
       const { port, sockets } = await service()
@@ -40,6 +40,16 @@ describe('a guarded connection', () => {
         hint: 'Use another address, or ask the operator to change x.allow.',
       })
       expect(sockets).toEqual([])
+    },
+  )
+
+  it.each(['169.254.169.254', '100.100.100.200', '240.0.0.1'])(
+    'does not reach %s, and suggests no setting, because none allows it',
+    async (host) => {
+      await expect(createConnect({ setting: 'x.allow' })(host, 80)).rejects.toMatchObject({
+        code: 'E_SSRF_BLOCKED',
+        hint: 'Use another address. A change of x.allow would not allow this one.',
+      })
     },
   )
 
