@@ -6,7 +6,8 @@ import { type App, type AppOptions, createApp } from '../src/app/app.ts'
 import { type Config, readConfig } from '../src/config/load-config.ts'
 import { systemClock } from '../src/core/clock.ts'
 import { createLog, type LogLevel } from '../src/core/log.ts'
-import { listenHttp } from '../src/server/listen-http.ts'
+import { type ListenOptions, listenHttp } from '../src/server/listen-http.ts'
+import type { HttpServer } from '../src/server/serve-http.ts'
 import { httpOptions } from '../src/server/server-options.ts'
 
 /** A temporary folder for a test, removed afterwards. */
@@ -51,15 +52,28 @@ export async function startApp(
   return { app, config, dir, logged }
 }
 
-/** Over HTTP on this machine, without authentication. */
-export const listenToAll = (app: App): ReturnType<typeof listenHttp> =>
-  listenHttp({
+/**
+ * Serves an app over HTTP on this machine; stopped when the test ends.
+ * @param http settings of `server.http` (default: no authentication)
+ */
+export async function serveAppOverHttp(
+  app: App,
+  http: Record<string, unknown> = { auth: 'none' },
+  options: Partial<Pick<ListenOptions, 'clock' | 'profile' | 'page'>> = {},
+): Promise<HttpServer> {
+  const settings = httpOptions.parse({ port: 0, ...http })
+  const { token } = settings
+  const server = await listenHttp({
     host: app.server,
-    settings: httpOptions.parse({ port: 0, auth: 'none' }),
-    token: undefined,
+    settings,
+    token,
     clock: systemClock,
-    forget: () => undefined,
+    forget: app.forget,
+    ...options,
   })
+  onTestFinished(() => server.close())
+  return server
+}
 
 const packageFile = (name: string, file: string): string => join(import.meta.dirname, '..', 'node_modules', name, file)
 

@@ -1,5 +1,6 @@
 import { PassThrough, type Readable, type Writable } from 'node:stream'
-import { Client, type ClientOptions } from '@modelcontextprotocol/client'
+import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { onTestFinished } from 'vitest'
 import type { App } from '../src/app/app.ts'
 import { systemClock } from '../src/core/clock.ts'
 import { serveOnStdio } from '../src/server/serve-stdio.ts'
@@ -58,11 +59,32 @@ export async function connectTo(
   const down = new PassThrough()
   const connection = serveOnStdio({ host: app.server, clock: systemClock, input: up, output: down, profile })
   void connection.closed.then(() => down.end())
-  const client = new Client(
+  const client = createClient(era, options, name)
+  await client.connect(new StreamTransport(down, up) as never)
+  return client
+}
+
+const createClient = (era: Era, options: ClientOptions, name: string): Client =>
+  new Client(
     { name, version: '1.0.0' },
     { ...options, versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
   )
-  await client.connect(new StreamTransport(down, up) as never)
+
+/**
+ * Connects the SDK's client over Streamable HTTP; closed with the test.
+ * @param url of the MCP endpoint, such as `http://127.0.0.1:8787/mcp`
+ */
+export async function connectOverHttp(
+  url: string | URL,
+  token?: string,
+  era: Era = 'legacy',
+  options: ClientOptions = {},
+  name = 'test-client',
+): Promise<Client> {
+  const client = createClient(era, options, name)
+  const requestInit = token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } }
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }))
+  onTestFinished(() => client.close().catch(() => undefined))
   return client
 }
 

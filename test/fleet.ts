@@ -4,9 +4,10 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import type { Client, ClientOptions } from '@modelcontextprotocol/client'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './app.ts'
+import { connectOverHttp } from './client.ts'
 import { cli, type Place, place } from './process.ts'
 import { redisUrl } from './redis.ts'
 
@@ -240,12 +241,6 @@ export async function clientOf(
   era: 'legacy' | 'modern' = 'legacy',
   options: ClientOptions = {},
 ): Promise<Client & { readonly session: string | undefined }> {
-  const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
-  const client = new Client(
-    { name: 'test-client', version: '1.0.0' },
-    { ...options, versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
-  )
-  await client.connect(transport)
-  onTestFinished(() => client.close().catch(() => undefined))
-  return Object.defineProperty(client, 'session', { get: () => transport.sessionId }) as never
+  const client = await connectOverHttp(url, TOKEN, era, options)
+  return Object.defineProperty(client, 'session', { get: () => client.transport?.sessionId }) as never
 }

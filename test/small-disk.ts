@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { mkdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { onTestFinished } from 'vitest'
 import { type Answer, answerOf } from './app.ts'
+import { connectOverHttp } from './client.ts'
 import { cli, place } from './process.ts'
 
 /** Mounting a disk needs a separate mount namespace. */
@@ -74,10 +74,7 @@ export async function serveOnSmallDisk(between = ':', size = '8m', settings: obj
   const connect = async () => {
     const [line] = (await once(child.stdout, 'data')) as [Buffer]
     const { url } = JSON.parse(line.toString()) as { url: string }
-    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
-    const headers = { authorization: `Bearer ${token}` }
-    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-    onTestFinished(() => client.close().catch(() => undefined))
+    const client = await connectOverHttp(url, token, 'modern')
     const raw = async (name: string, args: object = {}) =>
       (await client.callTool({ name, arguments: args as never })) as Answer
     return { raw, call: async (name: string, args: object = {}) => answerOf(await raw(name, args)) as never }

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
+import { connectOverHttp } from '../client.ts'
 import { cli, place, run, serveHttp } from '../process.ts'
 
 const pegboard = async (at: ReturnType<typeof place>, ...args: string[]) =>
@@ -59,10 +59,7 @@ it('later lists the planned work of the running server, and stops it', async () 
   })
   const served = await serveHttp(at)
   expect((await pegboard(at, 'later')).stdout).toBe('No background task, watcher or schedule exists.\n')
-  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'legacy' } })
-  const headers = { authorization: `Bearer ${served.token}` }
-  await client.connect(new StreamableHTTPClientTransport(new URL(served.url), { requestInit: { headers } }))
-  onTestFinished(() => client.close())
+  const client = await connectOverHttp(served.url, served.token)
   const job = { name: 'hello.say_hello', params: { name: 'Ada' }, when: 'in 1h', label: 'greeting' }
   await client.callTool({ name: 'schedule_once', arguments: job })
 
@@ -99,16 +96,11 @@ it('applies a switch of the page at once, tells connected clients, and takes it 
   const at = place({ exposure: { mode: 'direct' } })
   const served = await serveHttp(at)
   const { url, key } = JSON.parse(readFileSync(join(at.dir, 'state/page.json'), 'utf8'))
-  const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: 'legacy' } })
+  const client = await connectOverHttp(served.url, served.token)
   let changes = 0
   client.fallbackNotificationHandler = async ({ method }) => {
     if (method === 'notifications/tools/list_changed') changes++
   }
-  const authorization = `Bearer ${served.token}`
-  await client.connect(
-    new StreamableHTTPClientTransport(new URL(served.url), { requestInit: { headers: { authorization } } }),
-  )
-  onTestFinished(() => client.close())
   const names = async () => (await client.listTools()).tools.map(({ name }) => name)
   expect(await names()).toContain('hello__say_hello')
 

@@ -1,13 +1,12 @@
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import type { App } from '../../src/app/app.ts'
 import { readConfig } from '../../src/config/load-config.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { serveOnStdio } from '../../src/server/serve-stdio.ts'
 import { type Answer, startApp } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { connectOverHttp, connectTo } from '../client.ts'
 import { place, serveHttp, talkTo } from '../process.ts'
 import { scripted } from '../upstream/host.ts'
 
@@ -278,12 +277,8 @@ describe('a client with two calls open', () => {
     const served = await serveHttp(place(config))
     const { app } = await startApp(config)
     await app.settled(20_000)
-    const overHttp = new Client({ name: 'c', version: '1' }, { capabilities, versionNegotiation: { mode: 'legacy' } })
-    const headers = { authorization: `Bearer ${served.token}` }
-    await overHttp.connect(
-      new StreamableHTTPClientTransport(new URL(served.url), { requestInit: { headers } }) as never,
-    )
-    for (const client of [overHttp, await connectTo(app, 'legacy', { capabilities })]) {
+    const remote = await connectOverHttp(served.url, served.token, 'legacy', { capabilities })
+    for (const client of [remote, await connectTo(app, 'legacy', { capabilities })]) {
       client.setRequestHandler('elicitation/create', answer)
       const asked = async () => client.callTool({ name: 's__ask_person', arguments: {} })
       for (let tries = 0; tries < 100 && (await asked()).isError; tries++)

@@ -1,7 +1,6 @@
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { type Answer, answerOf, listenToAll, startApp } from '../app.ts'
-import { callTool, connectTo } from '../client.ts'
+import { describe, expect, it } from 'vitest'
+import { type Answer, answerOf, serveAppOverHttp, startApp } from '../app.ts'
+import { callTool, connectOverHttp, connectTo } from '../client.ts'
 import { place, serveHttp } from '../process.ts'
 import { makeTool } from '../tools.ts'
 import { scripted } from '../upstream/host.ts'
@@ -97,12 +96,7 @@ describe('clients over HTTP', () => {
     const settings = { exposure: { primitives: false }, clients: { searcher: { exposure: { mode: 'discovery' } } } }
     const { url, token } = await serveHttp(place(settings, { 'many.mjs': many }))
     const as = async (name: string): Promise<string[]> => {
-      const client = new Client(
-        { name, version: '1' },
-        { versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
-      )
-      const requestInit = { headers: { authorization: `Bearer ${token}` } }
-      await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }))
+      const client = await connectOverHttp(url, token, era, {}, name)
       const names = (await client.listTools()).tools.map((tool) => tool.name)
       await client.close()
       return names
@@ -146,20 +140,12 @@ describe('clients of the modern era over HTTP', () => {
     }
     const { app } = await startApp(settings)
     app.catalog.set(many, { tools: [makeTool('many.one')] })
-    const http = await listenToAll(app)
-    onTestFinished(() => http.close())
+    const http = await serveAppOverHttp(app)
     const told: string[] = []
     for (const name of ['few', 'whole']) {
       const onChanged = () => void told.push(name)
-      const client = new Client(
-        { name, version: '1' },
-        {
-          versionNegotiation: { mode: { pin: '2026-07-28' } },
-          listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged } },
-        },
-      )
-      await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', http.url)))
-      onTestFinished(() => client.close())
+      const listChanged = { tools: { autoRefresh: false, debounceMs: 0, onChanged } }
+      const client = await connectOverHttp(`${http.url}/mcp`, undefined, 'modern', { listChanged }, name)
       await client.listTools()
     }
     app.catalog.set(many, { tools: [makeTool('many.one', { description: 'Does something else now.' })] })

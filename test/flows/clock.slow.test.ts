@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { type Answer, answerOf } from '../app.ts'
+import { connectOverHttp } from '../client.ts'
 import { place, serveHttp } from '../process.ts'
 
 const LIBRARY = '/usr/lib'
@@ -52,10 +52,7 @@ async function served() {
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     },
   })
-  const client = new Client({ name: 'test', version: '1' })
-  const headers = { authorization: `Bearer ${token}` }
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-  onTestFinished(() => client.close().catch(() => undefined))
+  const client = await connectOverHttp(url, token)
   const call = async (name: string, args: object = {}): Promise<Answer> =>
     answerOf(await client.callTool({ name, arguments: args as never }))
   const notes = (): string[] => {

@@ -1,14 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Client } from '@modelcontextprotocol/client'
+import { describe, expect, it } from 'vitest'
 import { type Caller, localCaller } from '../../src/core/caller.ts'
-import { systemClock } from '../../src/core/clock.ts'
 import { createToolLoop } from '../../src/core/tool-loop.ts'
-import { listenHttp } from '../../src/server/listen-http.ts'
-import { httpOptions } from '../../src/server/server-options.ts'
-import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
-import { callTool, connectTo } from '../client.ts'
+import { type Answer, answerOf, serveAppOverHttp, startApp, type TestApp, temporaryFolder } from '../app.ts'
+import { callTool, connectOverHttp, connectTo, type Era } from '../client.ts'
 import { callsOf, place, talkTo } from '../process.ts'
 import { makeTool } from '../tools.ts'
 
@@ -352,22 +349,9 @@ describe('request_tool_injection', () => {
 
   it('applies to one session over HTTP, and files sent there can be read by its principal in any era', async () => {
     const { app } = await discovery()
-    const http = await listenHttp({
-      host: app.server,
-      settings: httpOptions.parse({ port: 0 }),
-      token: TOKEN,
-      clock: systemClock,
-      forget: app.forget,
-    })
-    onTestFinished(() => http.close())
-    const connect = async (mode: 'legacy' | 'auto'): Promise<Client> => {
-      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } })
-      const requestInit = { headers: { authorization: `Bearer ${TOKEN}` } }
-      await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', http.url), { requestInit }))
-      onTestFinished(() => client.close())
-      return client
-    }
-    const [one, other, newer] = [await connect('legacy'), await connect('legacy'), await connect('auto')]
+    const http = await serveAppOverHttp(app, { token: TOKEN })
+    const connect = (era: Era): Promise<Client> => connectOverHttp(`${http.url}/mcp`, TOKEN, era, {}, 'test')
+    const [one, other, newer] = [await connect('legacy'), await connect('legacy'), await connect('modern')]
     const told: string[] = []
     one.setNotificationHandler('notifications/tools/list_changed', () => void told.push('one'))
     other.setNotificationHandler('notifications/tools/list_changed', () => void told.push('other'))

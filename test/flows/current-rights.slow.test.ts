@@ -1,7 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { expect, it, onTestFinished } from 'vitest'
+import type { Client } from '@modelcontextprotocol/client'
+import { expect, it } from 'vitest'
+import { connectOverHttp } from '../client.ts'
 import { place, serveHttp } from '../process.ts'
 
 const NOTE = `
@@ -32,13 +33,7 @@ it("work planned with a token runs with the token's current roles after a restar
   const serve = async (tokens: object[]) => {
     writeFileSync(where.config, JSON.stringify(settings(tokens)))
     const { url, child } = await serveHttp(where)
-    const connect = async (token: string): Promise<Client> => {
-      const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
-      const headers = { authorization: `Bearer ${token}` }
-      await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-      onTestFinished(() => client.close().catch(() => undefined))
-      return client
-    }
+    const connect = (token: string): Promise<Client> => connectOverHttp(url, token, 'modern')
     const stop = async (): Promise<void> => {
       const gone = new Promise((done) => child.once('exit', done))
       child.kill('SIGTERM')

@@ -1,10 +1,8 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { systemClock } from '../../src/core/clock.ts'
-import { listenHttp } from '../../src/server/listen-http.ts'
-import { startApp, temporaryFolder } from '../app.ts'
+import { describe, expect, it } from 'vitest'
+import { serveAppOverHttp, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 
 const shop = `export default {
@@ -30,14 +28,7 @@ async function served(settings: Record<string, unknown>) {
     { exposure: { mode: 'direct' }, server: { http: { port: 0, token: OPERATOR, tokens } }, ...settings },
     dir,
   )
-  const http = await listenHttp({
-    host: made.app.server,
-    settings: { ...made.config.server.http, port: 0 },
-    token: OPERATOR,
-    clock: systemClock,
-    forget: made.app.forget,
-  })
-  onTestFinished(() => http.close())
+  const http = await serveAppOverHttp(made.app, { token: OPERATOR, tokens })
   made.app.warm()
   const get = async (path: string, token?: string) => {
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }

@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { listenToAll, startApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { serveAppOverHttp, startApp, temporaryFolder } from '../app.ts'
+import { connectOverHttp, connectTo } from '../client.ts'
 
 const BUDGET = 16_000 * 0.5
 const settings = { exposure: { contextWindow: 16_000, share: 0.5, tokensPerTool: 10 } }
@@ -93,11 +93,8 @@ describe('a client that listed all tools while an owner was still being read', (
   it('gets it over HTTP without sessions, too', async () => {
     const { send, entry } = await slowApi()
     const { app } = await startApp({ ...settings, openapi: { things: entry }, modules: { hello: {} } })
-    const http = await listenToAll(app)
-    onTestFinished(() => http.close())
-    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
-    await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', http.url)))
-    onTestFinished(() => client.close())
+    const http = await serveAppOverHttp(app)
+    const client = await connectOverHttp(`${http.url}/mcp`, undefined, 'modern')
     const { tools } = await client.listTools()
     expect(tools.map(({ name }) => name)).not.toContain('search_tools')
     send()

@@ -1,15 +1,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { Client } from '@modelcontextprotocol/client'
+import { describe, expect, it, vi } from 'vitest'
 import type { App } from '../../src/app/app.ts'
 import { readConfig } from '../../src/config/load-config.ts'
-import { systemClock } from '../../src/core/clock.ts'
-import { listenHttp } from '../../src/server/listen-http.ts'
-import { httpOptions } from '../../src/server/server-options.ts'
-import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
-import { callTool, connectTo, type Era } from '../client.ts'
+import { type Answer, answerOf, serveAppOverHttp, startApp, temporaryFolder } from '../app.ts'
+import { callTool, connectOverHttp, connectTo } from '../client.ts'
 import { ask, initialize, modern, open, readUntil } from '../server/echo.ts'
 import { scripted } from '../upstream/host.ts'
 
@@ -42,39 +39,20 @@ async function gateway(settings: Record<string, unknown> = {}, modules: Record<s
   return await startApp({ exposure: { mode: 'direct', primitives: false }, ...settings }, dir)
 }
 
-async function overHttp(app: App, set: Record<string, unknown> = {}, profile?: string): Promise<string> {
-  const http = await listenHttp({
-    host: app.server,
-    settings: httpOptions.parse({
-      port: 0,
-      tokens: [
-        { token: ANN, principal: 'ann', profile: 'work', roles: ['admin'] },
-        { token: BOB, principal: 'bob' },
-      ],
-      ...set,
-    }),
-    token: TOKEN,
-    ...(profile === undefined ? {} : { profile }),
-    clock: systemClock,
-    forget: () => undefined,
-  })
-  onTestFinished(() => http.close())
-  return http.url
+const tokens = [
+  { token: ANN, principal: 'ann', profile: 'work', roles: ['admin'] },
+  { token: BOB, principal: 'bob' },
+]
+async function listen(app: App, http: Record<string, unknown> = {}, profile?: string): Promise<string> {
+  const { url } = await serveAppOverHttp(
+    app,
+    { token: TOKEN, tokens, ...http },
+    profile === undefined ? {} : { profile },
+  )
+  return url
 }
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
-
-async function httpClient(url: string, path: string, token: string, era: Era): Promise<Client> {
-  const client = new Client(
-    { name: 'http-test', version: '1' },
-    { versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
-  )
-  await client.connect(
-    new StreamableHTTPClientTransport(new URL(path, url), { requestInit: { headers: bearer(token) } }),
-  )
-  onTestFinished(() => client.close())
-  return client
-}
 
 const asks = async (
   client: Client,
@@ -93,21 +71,21 @@ describe('the profile of a client', () => {
     const { app } = await gateway(TWO)
     const client = await connectTo(app, 'legacy', {}, 'work')
     expect(await names(client)).toEqual(['who__asks'])
-    const url = await overHttp(app, {}, 'home')
-    expect(await names(await httpClient(url, '/mcp', TOKEN, 'legacy'))).toEqual(HELLO)
+    const url = await listen(app, {}, 'home')
+    expect(await names(await connectOverHttp(`${url}/mcp`, TOKEN, 'legacy'))).toEqual(HELLO)
   })
 
   it.each(['legacy', 'modern'] as const)('is named in the address, for %s clients', async (era) => {
     const { app } = await gateway(TWO)
-    const url = await overHttp(app)
-    expect(await names(await httpClient(url, '/mcp/work', TOKEN, era))).toEqual(['who__asks'])
-    expect(await names(await httpClient(url, '/mcp/home', TOKEN, era))).not.toContain('who__asks')
-    expect(await names(await httpClient(url, '/mcp', TOKEN, era))).toContain('who__asks')
+    const url = await listen(app)
+    expect(await names(await connectOverHttp(`${url}/mcp/work`, TOKEN, era))).toEqual(['who__asks'])
+    expect(await names(await connectOverHttp(`${url}/mcp/home`, TOKEN, era))).not.toContain('who__asks')
+    expect(await names(await connectOverHttp(`${url}/mcp`, TOKEN, era))).toContain('who__asks')
   })
 
   it('that does not exist is not found, and clients without a token cannot tell which exist', async () => {
     const { app } = await gateway(TWO)
-    const url = await overHttp(app)
+    const url = await listen(app)
     const post = (path: string, token?: string) =>
       ask(url, { path, body: initialize, ...(token === undefined ? { anonymous: true } : { headers: bearer(token) }) })
     expect(await post('/mcp/nobody', TOKEN)).toMatchObject({ status: 404, json: { error: { message: 'Not found' } } })
@@ -121,10 +99,10 @@ describe('the profile of a client', () => {
 
   it('is that of its token, which opens no other address', async () => {
     const { app } = await gateway(TWO)
-    const url = await overHttp(app)
-    const ann = await asks(await httpClient(url, '/mcp', ANN, 'modern'))
+    const url = await listen(app)
+    const ann = await asks(await connectOverHttp(`${url}/mcp`, ANN, 'modern'))
     expect(ann).toMatchObject({ profile: 'work', principal: 'ann', roles: ['admin'] })
-    expect((await asks(await httpClient(url, '/mcp/work', ANN, 'legacy'))).profile).toBe('work')
+    expect((await asks(await connectOverHttp(`${url}/mcp/work`, ANN, 'legacy'))).profile).toBe('work')
     for (const path of ['/mcp/home', '/mcp/default', '/mcp/nobody', '/sse/home'])
       expect(
         (
@@ -135,12 +113,12 @@ describe('the profile of a client', () => {
           })
         ).status,
       ).toBe(403)
-    expect((await asks(await httpClient(url, '/mcp/work', BOB, 'modern'))).principal).toBe('bob')
+    expect((await asks(await connectOverHttp(`${url}/mcp/work`, BOB, 'modern'))).principal).toBe('bob')
   })
 
   it('stays with a session, which no other profile or principal can use', async () => {
     const { app } = await gateway(TWO)
-    const url = await overHttp(app)
+    const url = await listen(app)
     const { headers } = await ask(url, { path: '/mcp/work', headers: bearer(BOB), body: initialize })
     const session = { 'mcp-session-id': String(headers['mcp-session-id']) }
     const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
@@ -156,7 +134,7 @@ describe('the profile of a client', () => {
 
   it('is named in the address of the older transport too', async () => {
     const { app } = await gateway(TWO)
-    const url = await overHttp(app)
+    const url = await listen(app)
     const stream = await open(url, { method: 'GET', path: '/sse/work', headers: bearer(BOB) })
     const path = /data: (\S+)/.exec(await readUntil(stream, (text) => text.includes('\n\n')))?.[1] ?? ''
     expect(path).toMatch(/^\/messages\/work\?sessionId=/)
@@ -190,10 +168,10 @@ describe('the profile of a client', () => {
       expect((await asks(client)).origin.guildId).toBe('')
       const refused = await callTool(client, { name: 'who__asks', arguments: {}, _meta: { profile: 'home' } })
       expect(JSON.stringify(refused)).toContain('E_NOT_FOUND')
-      const url = await overHttp(app)
-      const remote = await httpClient(url, '/mcp', TOKEN, era)
+      const url = await listen(app)
+      const remote = await connectOverHttp(`${url}/mcp`, TOKEN, era)
       expect(await names(remote, { profile: 'work' })).toEqual(['who__asks'])
-      expect(await names(await httpClient(url, '/mcp', ANN, era), { profile: 'home' })).toEqual(['who__asks'])
+      expect(await names(await connectOverHttp(`${url}/mcp`, ANN, era), { profile: 'home' })).toEqual(['who__asks'])
     },
   )
 })
@@ -238,8 +216,8 @@ describe('the origin of a request', () => {
     'cannot override the name of its token, for %s clients [CTX-06]',
     async (era) => {
       const { app } = await gateway({ ...TWO, server: { trustMeta: 'all' } })
-      const url = await overHttp(app)
-      const client = await httpClient(url, '/mcp/work', BOB, era)
+      const url = await listen(app)
+      const client = await connectOverHttp(`${url}/mcp/work`, BOB, era)
       const { origin, principal } = await asks(client, { user_id: 'root', user_name: 'Root', channel_id: 'c1' })
       expect(principal).toBe('bob')
       expect(origin).toMatchObject({ userId: 'bob', userName: 'bob', channelId: 'c1' })
@@ -303,7 +281,7 @@ describe('a configuration change', () => {
       search: { embedderOptions: { queryTimeoutMs: 60_000 } },
     })
     const { app, dir } = await gateway(settings(false), { 'people.mjs': BLOCK })
-    const url = await overHttp(app)
+    const url = await listen(app)
     const old = await connectTo(app, 'legacy', {}, 'chat')
     const heard: string[] = []
     old.fallbackNotificationHandler = async ({ method }) => void heard.push(method)
@@ -336,7 +314,7 @@ describe('a configuration change', () => {
   it('that removes a profile leaves its clients with nothing', async () => {
     const { app, dir } = await gateway(TWO)
     const client = await connectTo(app, 'legacy', {}, 'work')
-    const url = await overHttp(app)
+    const url = await listen(app)
     const { config } = readConfig('{"exposure":{"mode":"direct","primitives":false}}', join(dir, 'mcp.config.json'), {
       env: { PEGBOARD_STATE_DIR: join(dir, 'state') },
       cwd: dir,

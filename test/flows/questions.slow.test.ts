@@ -1,10 +1,7 @@
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { systemClock } from '../../src/core/clock.ts'
-import { listenHttp } from '../../src/server/listen-http.ts'
-import { httpOptions } from '../../src/server/server-options.ts'
-import { answerOf, servers, startApp, type TestApp } from '../app.ts'
-import { connectTo, postModern } from '../client.ts'
+import type { Client } from '@modelcontextprotocol/client'
+import { describe, expect, it } from 'vitest'
+import { answerOf, serveAppOverHttp, servers, startApp, type TestApp } from '../app.ts'
+import { connectOverHttp, connectTo, postModern } from '../client.ts'
 import { modern, scripted } from '../upstream/host.ts'
 
 const TOKEN = 'a-token-for-questions'
@@ -19,14 +16,7 @@ async function apart(settings: Record<string, unknown> = {}): Promise<TestApp & 
     ...settings,
   })
   await made.app.settled(20_000)
-  const http = await listenHttp({
-    host: made.app.server,
-    settings: httpOptions.parse({ port: 0 }),
-    token: TOKEN,
-    clock: systemClock,
-    forget: () => undefined,
-  })
-  onTestFinished(() => http.close())
+  const http = await serveAppOverHttp(made.app, { token: TOKEN })
   return { ...made, url: new URL('/mcp', http.url).href }
 }
 
@@ -215,13 +205,8 @@ describe('a 2026-era server that asks in its result, for a 2025-era client', () 
 
   it('reaches the person with a request over an HTTP session', async () => {
     const { url } = await apart()
-    const client = new Client({ name: 'test', version: '1' }, { capabilities, versionNegotiation: { mode: 'legacy' } })
+    const client = await connectOverHttp(url, TOKEN, 'legacy', { capabilities })
     await people(client)
-    await client.connect(
-      new StreamableHTTPClientTransport(new URL(url), {
-        requestInit: { headers: { authorization: `Bearer ${TOKEN}` } },
-      }),
-    )
     for (const [name, args] of [
       ['new__greet', {}],
       ['execute_tool', { name: 'mcp_new.greet', params: {} }],

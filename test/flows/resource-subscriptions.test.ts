@@ -1,7 +1,7 @@
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import type { Client } from '@modelcontextprotocol/client'
 import { expect, it, onTestFinished } from 'vitest'
-import { listenToAll, startApp } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { serveAppOverHttp, startApp } from '../app.ts'
+import { connectOverHttp, connectTo } from '../client.ts'
 
 /** A 2025-era server with one resource, which acknowledges subscriptions late. */
 const having = (uri: string, resources: object, tells = uri) => {
@@ -46,14 +46,11 @@ async function connected(door: (typeof doors)[number]): Promise<Client> {
     },
   })
   await app.settled(15_000)
-  let client: Client
-  if (door === 'stdio') client = await connectTo(app, 'modern')
-  else {
-    const http = await listenToAll(app)
-    onTestFinished(() => http.close())
-    client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
-    await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', http.url)))
+  if (door === 'http') {
+    const http = await serveAppOverHttp(app)
+    return await connectOverHttp(`${http.url}/mcp`, undefined, 'modern')
   }
+  const client = await connectTo(app, 'modern')
   onTestFinished(() => client.close())
   return client
 }

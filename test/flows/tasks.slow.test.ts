@@ -12,7 +12,7 @@ import {
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { serveOnStdio } from '../../src/server/serve-stdio.ts'
-import { type Answer, listenToAll, servers, startApp, type TestApp } from '../app.ts'
+import { type Answer, serveAppOverHttp, servers, startApp, type TestApp } from '../app.ts'
 import { connectTo, StreamTransport } from '../client.ts'
 
 const fixture = (file: string, ...args: string[]) => ({
@@ -51,8 +51,7 @@ function overStdio(app: TestApp['app']): Promise<StreamTransport> {
 const overHttp =
   (make: (url: string) => object) =>
   async (app: TestApp['app']): Promise<object> => {
-    const http = await listenToAll(app)
-    onTestFinished(() => http.close())
+    const http = await serveAppOverHttp(app)
     return make(http.url)
   }
 
@@ -121,8 +120,7 @@ describe('tasks of 2025-11-25 servers, for clients of the same revision', () => 
     ['2024-11-05', false],
   ])('are announced to clients of %s: %s', async (revision, announced) => {
     const { app } = await startApp({ mcpServers: {} })
-    const http = await listenToAll(app)
-    onTestFinished(() => http.close())
+    const http = await serveAppOverHttp(app)
     const clientInfo = { name: 'raw', version: '1' }
     const params = { protocolVersion: revision, capabilities: {}, clientInfo }
     const opening = { jsonrpc: '2.0', id: 1, method: 'initialize', params }
@@ -295,7 +293,7 @@ describe('tasks of 2025-11-25 servers, for 2026-era clients with the extension',
 
   /** Notifications of a subscription over HTTP. */
   async function subscribed(app: TestApp['app'], taskIds: readonly string[]): Promise<Answer[]> {
-    const http = await listenToAll(app)
+    const http = await serveAppOverHttp(app)
     const abort = new AbortController()
     onTestFinished(async () => {
       abort.abort()

@@ -4,7 +4,7 @@ import { createServer, type IncomingHttpHeaders, type RequestListener } from 'no
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { answerOf, listenToAll, startApp, temporaryFolder } from '../app.ts'
+import { answerOf, serveAppOverHttp, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 import { type Collector, type Span, startCollector } from '../collector.ts'
 import { cli, place, run } from '../process.ts'
@@ -129,7 +129,7 @@ describe('traces', () => {
     const { app } = await tracedApp(collector, {
       modules: { http: { config: { access: 'read', allow_private_hosts: true } } },
     })
-    const http = await listenToAll(app)
+    const http = await serveAppOverHttp(app)
     onTestFinished(async () => {
       await http.close()
       site.close()

@@ -1,10 +1,10 @@
 import { createInterface } from 'node:readline'
 import { PassThrough } from 'node:stream'
 import type { Client } from '@modelcontextprotocol/client'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { serveOnStdio } from '../../src/server/serve-stdio.ts'
-import { type Answer, listenToAll, startApp } from '../app.ts'
+import { type Answer, serveAppOverHttp, startApp } from '../app.ts'
 import { connectTo, type Era } from '../client.ts'
 
 /** A 2025 server that answers calls, reads and prompts with the error in the arguments or the address. */
@@ -143,8 +143,7 @@ describe('an incomplete initialize request', () => {
 
   it('gets a JSON-RPC error over HTTP, and no session', async () => {
     const { app } = await startApp({})
-    const http = await listenToAll(app)
-    onTestFinished(() => http.close())
+    const http = await serveAppOverHttp(app)
     for (const [params, why] of bad) {
       const response = await fetch(new URL('/mcp', http.url), {
         method: 'POST',

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Relay } from '../../src/core/tool.ts'
 import type { Connection } from '../../src/upstream/connection.ts'
 import { createTaskRelay } from '../../src/upstream/task-relay.ts'
-import { listenToAll, startApp } from '../app.ts'
+import { serveAppOverHttp, startApp } from '../app.ts'
 import { connectTo, postModern } from '../client.ts'
 import { createManualClock } from '../clock.ts'
 
@@ -29,8 +29,7 @@ describe('a 2026 server that answers each call with another question', () => {
     '%s: a 2026 client gets 8 questions, then E_UPSTREAM_PROTOCOL',
     async (_what, args) => {
       const app = await started()
-      const http = await listenToAll(app)
-      onTestFinished(() => http.close())
+      const http = await serveAppOverHttp(app)
       const call = { name: 'endless__ask', arguments: args }
       const post = async (more: object = {}) =>
         (await postModern(new URL('/mcp', http.url).href, '', 'tools/call', { ...call, ...more }, { elicitation: {} }))

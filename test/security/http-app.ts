@@ -1,13 +1,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Client, type ClientOptions, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { onTestFinished } from 'vitest'
+import type { Client, ClientOptions } from '@modelcontextprotocol/client'
 import type { App } from '../../src/app/app.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
-import { listenHttp } from '../../src/server/listen-http.ts'
 import type { HttpServer } from '../../src/server/serve-http.ts'
-import { httpOptions } from '../../src/server/server-options.ts'
-import { startApp, temporaryFolder } from '../app.ts'
+import { serveAppOverHttp, startApp, temporaryFolder } from '../app.ts'
+import { connectOverHttp, type Era } from '../client.ts'
 import { TOKEN } from '../server/echo.ts'
 
 /** Tools that answer, write, destroy and wait, and count their runs. */
@@ -59,14 +57,7 @@ export async function front(
     level: 'debug',
     ...(own ? { clock: own } : {}),
   })
-  const listening = await listenHttp({
-    host: app.server,
-    settings: httpOptions.parse(server.http),
-    token: TOKEN,
-    clock,
-    forget: app.forget,
-  })
-  onTestFinished(() => listening.close())
+  const listening = await serveAppOverHttp(app, { token: TOKEN, ...http }, { clock })
   return Object.assign(listening, { app, dir, logged })
 }
 
@@ -77,22 +68,6 @@ export async function runs({ app }: Front): Promise<unknown> {
   return (result as { readonly value: { readonly runs: number } }).value.runs
 }
 
-/** A real client with a token. */
-export async function client(
-  url: string,
-  token: string,
-  era: 'legacy' | 'modern' = 'modern',
-  options: ClientOptions = {},
-): Promise<Client> {
-  const made = new Client(
-    { name: 'front-test', version: '1' },
-    { versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' }, ...options },
-  )
-  await made.connect(
-    new StreamableHTTPClientTransport(new URL('/mcp', url), {
-      requestInit: { headers: { authorization: `Bearer ${token}` } },
-    }),
-  )
-  onTestFinished(() => made.close().catch(() => undefined))
-  return made
-}
+/** Connects a client with a token. */
+export const client = (url: string, token: string, era: Era = 'modern', options: ClientOptions = {}): Promise<Client> =>
+  connectOverHttp(new URL('/mcp', url), token, era, options)

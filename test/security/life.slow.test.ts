@@ -4,9 +4,10 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Answer, answerOf } from '../app.ts'
+import { connectOverHttp } from '../client.ts'
 import { evil } from '../failing-server.ts'
 import { freePort } from '../fleet.ts'
 import { alive, cli, descendants, place, run, serveHttp, talkTo } from '../process.ts'
@@ -146,14 +147,6 @@ describe.runIf(linux)('a server that ignores the end of its stdin and SIGTERM', 
   })
 })
 
-async function clientAt(url: string, token: string): Promise<Client> {
-  const client = new Client({ name: 'test', version: '1' })
-  const headers = { authorization: `Bearer ${token}` }
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-  onTestFinished(() => client.close().catch(() => undefined))
-  return client
-}
-
 test('LIFE-04: a thousand concurrent echo calls over a hundred sessions get their own answers, 99 of 100 within 2 s, in 512 MB', async () => {
   const upstream = { ...evil(), start: 'eager' }
   const served = await serveHttp(
@@ -162,7 +155,7 @@ test('LIFE-04: a thousand concurrent echo calls over a hundred sessions get thei
       { 'work.mjs': WORK },
     ),
   )
-  const clients = await Promise.all(Array.from({ length: 100 }, () => clientAt(served.url, served.token)))
+  const clients = await Promise.all(Array.from({ length: 100 }, () => connectOverHttp(served.url, served.token)))
   const tools = ['work__echo', 'a__echo', 'b__echo', 'c__echo']
   for (const name of tools) await clients[0]?.callTool({ name, arguments: { text: 'warm' } })
   let round = 0
@@ -289,7 +282,7 @@ test.runIf(linux)(
     const token = readFileSync(tokenFile, 'utf8').trim()
     const echo = async (client: Client, text: string): Promise<string> =>
       answerOf(await client.callTool({ name: 'work__echo', arguments: { text } })).text
-    const before = await clientAt(url, token)
+    const before = await connectOverHttp(url, token)
     expect(await echo(before, 'before')).toBe('before')
 
     let refused = 0
@@ -314,7 +307,7 @@ test.runIf(linux)(
     expect(child.exitCode).toBe(null)
     for (const socket of crowd) socket.destroy()
     await expect.poll(async () => (await fetch(new URL('/health', url))).status).toBe(200)
-    expect(await echo(await clientAt(url, token), 'after')).toBe('after')
+    expect(await echo(await connectOverHttp(url, token), 'after')).toBe('after')
     expect(await echo(before, 'still there')).toBe('still there')
   },
   60_000,
@@ -345,7 +338,7 @@ test.runIf(linux)(
       { 'work.mjs': WORK },
     )
     const { child, url, token } = await serveHttp(where)
-    const client = await clientAt(url, token)
+    const client = await connectOverHttp(url, token)
     const call = async (name: string, args: object = {}): Promise<Answer> =>
       (await client.callTool({ name, arguments: args as never })) as Answer
     const notes = () => readFileSync(join(where.dir, 'notes.txt'), 'utf8').trim().split('\n')
@@ -390,10 +383,7 @@ test('LIFE-09: Pegboard warns of a module that blocks the process for ten second
     },
   )
   const { url, token, child, stderr } = await serveHttp(where)
-  const client = new Client({ name: 'test', version: '1' })
-  const headers = { authorization: `Bearer ${token}` }
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-  onTestFinished(() => client.close().catch(() => undefined))
+  const client = await connectOverHttp(url, token)
   const servers = async () =>
     (await descendants(child.pid)).filter(({ args }) => args.includes('scripted')).map(({ pid }) => pid)
   await expect.poll(async () => (await servers()).length).toBe(2)
@@ -480,10 +470,7 @@ describe('a server that leads back to the same Pegboard', () => {
     return place({ exposure: { mode: 'direct' }, modules: { hello: {} }, server, mcpServers })
   }
   const look = async (url: string) => {
-    const client = new Client({ name: 'looks', version: '1' })
-    const headers = { authorization: `Bearer ${token}` }
-    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-    onTestFinished(() => client.close())
+    const client = await connectOverHttp(url, token)
     const call = async (name: string, args = {}) => (await client.callTool({ name, arguments: args })) as Answer
     return {
       names: async () => (await client.listTools()).tools.map(({ name }) => name),

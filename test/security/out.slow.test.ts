@@ -2,10 +2,10 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Client, type ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import type { ProtocolError } from '@modelcontextprotocol/client'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
-import { callTool, connectTo } from '../client.ts'
+import { callTool, connectOverHttp, connectTo } from '../client.ts'
 import { LISTED, serve } from '../listed-server.ts'
 import { verifyChain } from '../observe/verify-chain.ts'
 import { cli, place, talkTo } from '../process.ts'
@@ -300,17 +300,16 @@ test.skipIf(process.platform !== 'linux')(
     })
     const [line] = (await once(child.stdout, 'data')) as [Buffer]
     const { url } = JSON.parse(line.toString()) as { url: string }
-    const headers = { authorization: `Bearer ${token}` }
-    const client = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } })
-    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-    onTestFinished(() => client.close())
+    const client = await connectOverHttp(url, token, 'modern')
     // More than a megabyte per record.
     const wide = Array.from({ length: 20 }, () =>
       Array.from({ length: 20 }, () => Array.from({ length: 20 }, () => 'y'.repeat(190))),
     )
     for (let n = 0; n < 20; n++)
       expect(answerOf(await client.callTool({ name: 'loud__log', arguments: { give: wide } }))).toEqual({ ok: true })
-    const metrics = await (await fetch(new URL('/metrics', url), { headers })).text()
+    const metrics = await (
+      await fetch(new URL('/metrics', url), { headers: { authorization: `Bearer ${token}` } })
+    ).text()
     const counted = (name: string): number => Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)?.[1])
     expect(counted('pegboard_log_dropped_total')).toBeGreaterThan(0)
     expect(counted('pegboard_audit_dropped_total')).toBeGreaterThan(0)

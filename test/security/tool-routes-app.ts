@@ -7,11 +7,9 @@ import { onTestFinished } from 'vitest'
 import type { App } from '../../src/app/app.ts'
 import { readConfig } from '../../src/config/load-config.ts'
 import { type Caller, localCaller } from '../../src/core/caller.ts'
-import { systemClock } from '../../src/core/clock.ts'
 import { valueResult } from '../../src/core/tool-result.ts'
-import { listenHttp } from '../../src/server/listen-http.ts'
 import { type Reply, saying, scriptedEndpoint } from '../agent/endpoint.ts'
-import { startApp, temporaryFolder } from '../app.ts'
+import { serveAppOverHttp, startApp, temporaryFolder } from '../app.ts'
 import { connectTo, type Era } from '../client.ts'
 import { createManualClock } from '../clock.ts'
 import { makeTool } from '../tools.ts'
@@ -256,14 +254,7 @@ export async function openWorld(): Promise<World> {
   await app.work()
   await app.settled(20_000)
 
-  const http = await listenHttp({
-    host: app.server,
-    settings: { ...readSettings(settingsFor(nothing, 'direct'), dir).server.http, port: 0 },
-    token: tokenOf('local'),
-    clock: systemClock,
-    forget: app.forget,
-  })
-  onTestFinished(() => http.close(0))
+  const http = await serveAppOverHttp(app, base.server.http)
 
   const ways: Way[] = []
   const add = (name: string, who: Who & { principal: string }, era: Era, client: Client): void => {

@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import type { Client } from '@modelcontextprotocol/client'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Clock } from '../../src/core/clock.ts'
 import { openTokenStore } from '../../src/upstream/oauth/token-store.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
-import { connectTo, type StreamTransport } from '../client.ts'
+import { connectOverHttp, connectTo, type StreamTransport } from '../client.ts'
 import { createManualClock } from '../clock.ts'
 import { answers, evil, names, said, scene, stateOf, statusOf } from '../failing-server.ts'
 import { heldMiB } from '../memory.ts'
@@ -457,13 +457,7 @@ async function loggedIn(upstream: string) {
   for (const { principal } of tokens) await loginAt(upstream, store, { auth: { perPrincipal: true } }, {}, principal)
   const { url } = await serveHttp(where)
   return await Promise.all(
-    tokens.map(async ({ principal, token }) => {
-      const client = new Client({ name: principal, version: '1' })
-      const headers = { authorization: `Bearer ${token}` }
-      await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
-      onTestFinished(() => client.close())
-      return { principal, client }
-    }),
+    tokens.map(async ({ principal, token }) => ({ principal, client: await connectOverHttp(url, token) })),
   )
 }
 

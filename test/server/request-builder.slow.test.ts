@@ -2,13 +2,13 @@ import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import { Client, type ClientOptions, ProtocolError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { type Client, type ClientOptions, ProtocolError } from '@modelcontextprotocol/client'
+import { describe, expect, it, vi } from 'vitest'
 import type { App } from '../../src/app/app.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { serveOnStdio } from '../../src/server/serve-stdio.ts'
-import { type Answer, listenToAll, startApp, temporaryFolder } from '../app.ts'
-import { connectTo } from '../client.ts'
+import { type Answer, serveAppOverHttp, startApp, temporaryFolder } from '../app.ts'
+import { connectOverHttp, connectTo, type Era } from '../client.ts'
 import { ask, call, initialize, open, readUntil } from './echo.ts'
 
 /** A 2025 server that logs, asks and fails as its tools say. */
@@ -83,37 +83,28 @@ async function gateway(settings: Record<string, unknown> = {}): Promise<App> {
   return app
 }
 
-async function connectOverHttp(
+async function listenAndConnect(
   app: App,
-  era: 'legacy' | 'modern',
+  era: Era,
   options: ClientOptions = {},
   name = 'test-client',
 ): Promise<Client> {
-  const { url, close } = await listenToAll(app)
-  const client = new Client(
-    { name, version: '1.0.0' },
-    { ...options, versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
-  )
-  await client.connect(new StreamableHTTPClientTransport(new URL('/mcp', url)))
-  onTestFinished(async () => {
-    await client.close()
-    await close()
-  })
-  return client
+  const { url } = await serveAppOverHttp(app)
+  return await connectOverHttp(new URL('/mcp', url), undefined, era, options, name)
 }
 
 const paths = [
   ['stdio', 'legacy', connectTo],
   ['stdio', 'modern', connectTo],
-  ['HTTP', 'legacy', connectOverHttp],
-  ['HTTP', 'modern', connectOverHttp],
+  ['HTTP', 'legacy', listenAndConnect],
+  ['HTTP', 'modern', listenAndConnect],
 ] as const
 
 describe.each(paths)('a request over %s from a %s client', (transport, era, connect) => {
   const connected = (app: App, options: ClientOptions = {}, name?: string): Promise<Client> =>
     transport === 'stdio'
       ? connectTo(app, era, options, 'default', name)
-      : (connect as typeof connectOverHttp)(app, era, options, name)
+      : (connect as typeof listenAndConnect)(app, era, options, name)
 
   it('has log messages of its call inspected with the profile that it names', async () => {
     const client = await connected(await gateway())
@@ -181,8 +172,7 @@ const opening = (params: Record<string, unknown>) => ({
 
 describe('a 2025 session', () => {
   it('over HTTP has a question sent on the stream of the call that asks it', async () => {
-    const { url, close } = await listenToAll(await gateway())
-    onTestFinished(() => close())
+    const { url } = await serveAppOverHttp(await gateway())
     const { headers } = await ask(url, { body: opening({ capabilities: asking }) })
     const session = { 'mcp-session-id': String(headers['mcp-session-id']) }
     const first = open(url, { headers: session, body: call(1, 'person__ask') })
@@ -196,8 +186,7 @@ describe('a 2025 session', () => {
 
   it('begins with the instructions of the profile that initialize names, on both transports', async () => {
     const app = await gateway()
-    const { url, close } = await listenToAll(app)
-    onTestFinished(() => close())
+    const { url } = await serveAppOverHttp(app)
     const body = opening({ _meta: { 'pegboard/profile': 'bare' } })
     const overHttp = (await ask(url, { body })).json.result?.['instructions']
     const [up, down] = [new PassThrough(), new PassThrough()]

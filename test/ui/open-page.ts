@@ -1,12 +1,9 @@
 import { request } from 'node:http'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
-import { listenHttp } from '../../src/server/listen-http.ts'
-import { httpOptions } from '../../src/server/server-options.ts'
 import { createUi, type Ui } from '../../src/ui/ui-server.ts'
-import { type Answer, startApp, type TestApp } from '../app.ts'
+import { type Answer, serveAppOverHttp, startApp, type TestApp } from '../app.ts'
 
 export const KEY = 'key-of-the-page-0123456789'
 export const OPERATOR = 'operator-token-0123456789'
@@ -26,19 +23,12 @@ export async function servePage<T extends Pick<TestApp, 'app'>>(
   const host = await app.openUi()
   if (!host) throw new Error('the app has no page')
   let ui: Ui | undefined
-  const http = await listenHttp({
-    host: app.server,
-    settings: httpOptions.parse({ port: 0, token: OPERATOR, tokens }),
-    token: OPERATOR,
-    clock: systemClock,
-    forget: app.forget,
-    page(url) {
-      const dir = join(import.meta.dirname, '../../dist/ui')
-      ui = createUi({ host, dir, key: KEY, clock: systemClock, log: silentLog, url })
-      return ui
-    },
-  })
-  onTestFinished(() => http.close())
+  const page = (url: () => string): Ui => {
+    const dir = join(import.meta.dirname, '../../dist/ui')
+    ui = createUi({ host, dir, key: KEY, clock: systemClock, log: silentLog, url })
+    return ui
+  }
+  const http = await serveAppOverHttp(app, { token: OPERATOR, tokens }, { page })
   return { ...started, url: http.url, link: () => ui?.createLink(60_000) ?? '' }
 }
 
