@@ -8,29 +8,29 @@ import { connectTo } from './client.ts'
 import { soonest } from './security/lag.ts'
 import { until } from './upstream/host.ts'
 
-export const evil = (...args: string[]) => ({
+export const evilServer = (...args: string[]) => ({
   command: process.execPath,
   args: [join(import.meta.dirname, 'fixtures/upstreams/evil.mjs'), ...args],
   start: 'background',
 })
 
-export interface Scene extends TestApp {
+export interface AppWithFailingServer extends TestApp {
   readonly client: Client
   /** Calls a tool of the failing server. */
-  bad(tool: string, args?: object): Promise<Answer>
+  callFailing(tool: string, args?: object): Promise<Answer>
   /** Calls the healthy server; fails the test if that takes a second. */
-  beside(): Promise<void>
+  callHealthy(): Promise<void>
 }
 
 /** The product with a failing and a healthy server, and a real client. */
-export async function scene(
+export async function startWithFailingServer(
   entry: object,
   how: { readonly wait?: boolean; readonly dir?: string; readonly settings?: object } = {},
-): Promise<Scene> {
+): Promise<AppWithFailingServer> {
   const started = await startApp(
     {
       exposure: { mode: 'direct' },
-      mcpServers: { bad: { timeoutMs: 1_000, ...entry }, good: evil() },
+      mcpServers: { bad: { timeoutMs: 1_000, ...entry }, good: evilServer() },
       ...how.settings,
     },
     how.dir,
@@ -42,8 +42,9 @@ export async function scene(
   return {
     ...started,
     client,
-    bad: (tool, args = {}) => client.callTool({ name: `bad__${tool}`, arguments: args as Answer }, { timeout: 60_000 }),
-    async beside() {
+    callFailing: (tool, args = {}) =>
+      client.callTool({ name: `bad__${tool}`, arguments: args as Answer }, { timeout: 60_000 }),
+    async callHealthy() {
       const took = await soonest(1_000, async () => {
         const asked = performance.now()
         const result = (await client.callTool({ name: 'good__echo', arguments: { text: 'still here' } })) as Answer
@@ -57,17 +58,17 @@ export async function scene(
 
 export const statusOf = (app: App, id: string) => app.upstreams.status().find((one) => one.id === id)
 export const stateOf = (app: App, id: string) => statusOf(app, id)?.state
-export const said = (result: Answer): string => result.content[0].text
-export const names = async (client: Client): Promise<string[]> =>
+export const textOf = (result: Answer): string => result.content[0].text
+export const listToolNames = async (client: Client): Promise<string[]> =>
   (await client.listTools()).tools.map(({ name }) => name)
 
 /** Repeats a call until a recovering server answers it. */
-export async function answers({ bad }: Scene, withinMs = 30_000): Promise<void> {
+export async function waitForRecovery({ callFailing }: AppWithFailingServer, withinMs = 30_000): Promise<void> {
   const end = performance.now() + withinMs
   for (;;) {
-    const result = await bad('echo', { text: 'back' })
-    if (!result.isError) return expect(said(result)).toBe('back')
-    if (performance.now() > end) throw new Error(`not back after ${withinMs} ms: ${said(result)}`)
+    const result = await callFailing('echo', { text: 'back' })
+    if (!result.isError) return expect(textOf(result)).toBe('back')
+    if (performance.now() > end) throw new Error(`not back after ${withinMs} ms: ${textOf(result)}`)
     await sleep(50)
   }
 }

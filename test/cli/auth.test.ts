@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { text as readText } from 'node:stream/consumers'
 import { describe, expect, it } from 'vitest'
 import { run } from '../../src/cli/run-command.ts'
-import { authorization, browse, resource } from '../upstream/oauth/rig.ts'
+import { logInLikePerson, startAuthorizationServer, startProtectedServer } from '../upstream/oauth/oauth-servers.ts'
 import { folder, terminal } from './terminal.ts'
 
 /** A folder with a configuration of these servers, and a scripted browser. */
@@ -17,14 +17,14 @@ async function withPerson(
     dir: string
   }) => Promise<void>,
 ): Promise<void> {
-  const as = await authorization()
-  const server = await resource(as, { scope: 'read' })
+  const as = await startAuthorizationServer()
+  const server = await startProtectedServer(as, { scope: 'read' })
   const opened: string[] = []
   const person = createServer(async (request, response) => {
     const url = await readText(request)
     opened.push(url)
     response.end()
-    await browse(url)
+    await logInLikePerson(url)
   })
   await new Promise<void>((resolve) => person.listen(0, '127.0.0.1', resolve))
   const { dir, remove } = folder({ 'mcp.config.json': { mcpServers: servers(server.url) } })

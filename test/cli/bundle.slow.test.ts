@@ -7,7 +7,7 @@ import { expect, it } from 'vitest'
 import type { ToolModule } from '../../src/core/module.ts'
 import { describeSwitchedOff } from '../../src/loader/switched-off.ts'
 import { cli, place, talkTo } from '../process.ts'
-import { listening } from '../upstream/oauth/rig.ts'
+import { listenOnFreePort } from '../upstream/oauth/oauth-servers.ts'
 
 const dist = join(dirname(cli), '..')
 const chunks = ['pegboard', 'libraries', 'modules'].map((name) => join(dist, `${name}.cjs`))
@@ -60,7 +60,7 @@ it('imports a module when a reloaded configuration enables it', async () => {
 it('a client that stops its first server during a token refresh is still logged in with its second one', async () => {
   let asked = 0
   const tokens: string[] = []
-  const { origin, close } = await listening((own) => (request, response) => {
+  const { origin, close } = await listenOnFreePort((own) => (request, response) => {
     const answer = (body: object): void => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     }

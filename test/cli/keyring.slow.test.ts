@@ -7,7 +7,7 @@ import { text as readText } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { cli, place } from '../process.ts'
-import { authorization, browse, resource } from '../upstream/oauth/rig.ts'
+import { logInLikePerson, startAuthorizationServer, startProtectedServer } from '../upstream/oauth/oauth-servers.ts'
 
 const isThere = (program: string): boolean => {
   try {
@@ -23,12 +23,12 @@ const SESSION = 'printf pw | gnome-keyring-daemon --unlock --components=secrets 
 
 describe.skipIf(missing)('a login on a desktop', () => {
   it("stores its tokens in the system's keyring, where the next process finds them", async () => {
-    const as = await authorization()
-    const server = await resource(as, { scope: 'read' })
+    const as = await startAuthorizationServer()
+    const server = await startProtectedServer(as, { scope: 'read' })
     const person = createServer(async (request, response) => {
       const page = await readText(request)
       response.end()
-      await browse(page)
+      await logInLikePerson(page)
     })
     await new Promise<void>((resolve) => person.listen(0, '127.0.0.1', resolve))
     onTestFinished(() => {

@@ -7,7 +7,7 @@ import { StreamableHTTPClientTransport as OlderTransport } from '@modelcontextpr
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { type Answer, temporaryFolder } from '../app.ts'
-import { front } from '../security/http-app.ts'
+import { startHttpApp } from '../security/http-app.ts'
 import { ask, call, open, openSession, readUntil, start, TOKEN } from '../server/echo.ts'
 import { until } from '../upstream/host.ts'
 
@@ -46,7 +46,7 @@ async function served(http: Record<string, unknown> = {}) {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'modules'))
   writeFileSync(join(dir, 'modules', 'slow.mjs'), SLOW)
-  const server = await front({ tokens, ...http }, {}, { dir })
+  const server = await startHttpApp({ tokens, ...http }, {}, { dir })
   const { localCaller } = await import('../../src/core/caller.ts')
   const run = async (name: string, input: object = {}): Promise<unknown> => {
     const result = await server.app.call({ name: `slow.${name}`, input, caller: localCaller })

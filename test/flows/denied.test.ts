@@ -4,20 +4,20 @@ import { describe, expect, it } from 'vitest'
 import type { Tool } from '../../src/core/tool.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
-import { plain, waysTo } from '../security/call-routes.ts'
+import { callRoutes, withoutChangingValues } from '../security/call-routes.ts'
 import { makeTool } from '../tools.ts'
 
 const LATER = { watchers: true, scheduler: true }
 
 /** Every route to a server tool, directly or through a tool that calls server tools. */
-const waysToServers = (server: string, tool: string): ReturnType<typeof waysTo> => {
+const waysToServers = (server: string, tool: string): ReturnType<typeof callRoutes> => {
   const params = { server, tool, arguments: { text: 'canary' } }
   const name = 'mcp.call_tool'
   return [
     { name: 'mcp__call_tool', arguments: params },
     { name: 'execute_tool', arguments: { name, params } },
     { name: 'run_parallel', arguments: { actions: [{ name, params }] } },
-    ...waysTo(`mcp_fake.${tool}`),
+    ...callRoutes(`mcp_fake.${tool}`),
   ]
 }
 
@@ -53,7 +53,7 @@ describe('a tool of a module that policy denies', () => {
     const searchWith = async (...tools: readonly Tool[]) => {
       app.catalog.set({ id: 'zoo', summary: 'Animals.', origin: 'module', state: 'ready' }, { tools })
       await app.indexed()
-      return plain(await callTool(client, { name: 'search_tools', arguments: { query: 'big cat' } }))
+      return withoutChangingValues(await callTool(client, { name: 'search_tools', arguments: { query: 'big cat' } }))
     }
     expect(await searchWith(gnu, lion)).toBe(await searchWith(gnu))
   })
@@ -77,7 +77,9 @@ describe('a server tool that policy denies', () => {
         for (const tool of ['echo', 'fake__echo', 'ECHO'])
           for (const server of ['fake', 'mcp_fake'])
             for (const call of waysToServers(server, tool)) {
-              const [answer, other] = [await callTool(denied, call), await callTool(unknown, call)].map(plain)
+              const [answer, other] = [await callTool(denied, call), await callTool(unknown, call)].map(
+                withoutChangingValues,
+              )
               const what = `${JSON.stringify(policy)} ${call.name} ${server} ${tool}`
               expect(answer, what).toContain('E_NOT_FOUND')
               expect(answer, what).toBe(other)

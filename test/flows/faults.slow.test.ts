@@ -6,30 +6,38 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo, type StreamTransport } from '../client.ts'
-import { answers, evil, names, type Scene, said, scene, stateOf } from '../failing-server.ts'
+import {
+  type AppWithFailingServer,
+  evilServer,
+  listToolNames,
+  startWithFailingServer,
+  stateOf,
+  textOf,
+  waitForRecovery,
+} from '../failing-server.ts'
 import { until, withHttpServer } from '../upstream/host.ts'
 
 describe('a server that fails at start', () => {
   it('by exiting at once is retried, and connects when it can', async () => {
     const dir = temporaryFolder()
     const mended = join(dir, 'mended')
-    const here = await scene(evil('--exit-start', '--until', mended), { wait: false, dir })
+    const here = await startWithFailingServer(evilServer('--exit-start', '--until', mended), { wait: false, dir })
     await until(() => stateOf(here.app, 'bad') === 'failing')
     const reason = expect.stringMatching(/^it exited with code 1/)
     const { servers } = answerOf(await here.client.callTool({ name: 'mcp__list_servers', arguments: {} }))
     expect(servers).toContainEqual(expect.objectContaining({ id: 'bad', state: 'failing', reason }))
     const { categories } = answerOf(await here.client.callTool({ name: 'list_categories', arguments: {} }))
     expect(categories).toContainEqual(expect.objectContaining({ id: 'mcp_bad', state: 'failing', reason }))
-    await here.beside()
+    await here.callHealthy()
     writeFileSync(mended, '')
-    await answers(here, 15_000)
+    await waitForRecovery(here, 15_000)
   })
 
   it('by printing an endless line uses bounded memory and delays no other call', async () => {
     const before = process.memoryUsage().rss
-    const here = await scene(evil('--endless-start'), { wait: false })
+    const here = await startWithFailingServer(evilServer('--endless-start'), { wait: false })
     for (let round = 0; round < 20; round++) {
-      await here.beside()
+      await here.callHealthy()
       await sleep(100)
     }
     expect((process.memoryUsage().rss - before) / 2 ** 20).toBeLessThan(400)
@@ -38,50 +46,50 @@ describe('a server that fails at start', () => {
 
 describe('a server that dies during calls', () => {
   it('repeatedly is not waited for, and is used again when it stays alive', async () => {
-    const here = await scene(evil())
-    for (let time = 0; time < 2; time++) await here.bad('crash')
+    const here = await startWithFailingServer(evilServer())
+    for (let time = 0; time < 2; time++) await here.callFailing('crash')
     const asked = performance.now()
-    const refused = await here.bad('echo', { text: 'x' })
+    const refused = await here.callFailing('echo', { text: 'x' })
     expect(performance.now() - asked).toBeLessThan(5_000)
     expect(refused.isError).toBe(true)
-    expect(said(refused)).toContain('bad is reconnecting (attempt 2)')
-    await here.beside()
-    await answers(here, 10_000)
+    expect(textOf(refused)).toContain('bad is reconnecting (attempt 2)')
+    await here.callHealthy()
+    await waitForRecovery(here, 10_000)
   })
 })
 
 describe('output of a server', () => {
   it('in an endless line fails that call on time and affects no other', async () => {
-    const here = await scene({ ...evil(), timeoutMs: 3_000 })
-    const [endless] = await Promise.all([here.bad('endless_line', { megabytes: 80 }), here.beside()])
-    expect(said(endless)).toMatch(/^E_(TIMEOUT|TOO_LARGE|UPSTREAM_UNAVAILABLE): /)
-    await here.beside()
+    const here = await startWithFailingServer({ ...evilServer(), timeoutMs: 3_000 })
+    const [endless] = await Promise.all([here.callFailing('endless_line', { megabytes: 80 }), here.callHealthy()])
+    expect(textOf(endless)).toMatch(/^E_(TIMEOUT|TOO_LARGE|UPSTREAM_UNAVAILABLE): /)
+    await here.callHealthy()
   })
 
   it('as ten thousand log messages delays no other call', async () => {
-    const here = await scene({ ...evil(), timeoutMs: 10_000 })
-    const [flood] = await Promise.all([here.bad('flood_logs', { count: 10_000 }), here.beside()])
-    expect(said(flood)).toBe('said')
-    await here.beside()
+    const here = await startWithFailingServer({ ...evilServer(), timeoutMs: 10_000 })
+    const [flood] = await Promise.all([here.callFailing('flood_logs', { count: 10_000 }), here.callHealthy()])
+    expect(textOf(flood)).toBe('said')
+    await here.callHealthy()
   })
 })
 
 describe('an answer', () => {
   it("with another request's id is ignored", async () => {
-    const here = await scene(evil())
-    expect(said(await here.bad('wrong_id'))).toBe('for you')
+    const here = await startWithFailingServer(evilServer())
+    expect(textOf(await here.callFailing('wrong_id'))).toBe('for you')
   })
 
   it('that is sent twice counts once', async () => {
-    const here = await scene(evil())
-    expect(said(await here.bad('answer_twice'))).toBe('first')
-    expect(said(await here.bad('echo', { text: 'next' }))).toBe('next')
+    const here = await startWithFailingServer(evilServer())
+    expect(textOf(await here.callFailing('answer_twice'))).toBe('first')
+    expect(textOf(await here.callFailing('echo', { text: 'next' }))).toBe('next')
   })
 
   it.each(['legacy', 'modern'] as const)(
     'that is invalid is reported as invalid, through meta-tools as well (%s)',
     async (era) => {
-      const { app } = await startApp({ exposure: { mode: 'discovery' }, mcpServers: { bad: evil() } })
+      const { app } = await startApp({ exposure: { mode: 'discovery' }, mcpServers: { bad: evilServer() } })
       await app.settled(10_000)
       const client = await connectTo(app, era)
       onTestFinished(() => client.close())
@@ -92,9 +100,9 @@ describe('an answer', () => {
         (tool: string) => client.callTool({ name: 'execute_tool', arguments: { name: `mcp_bad.${tool}`, params: {} } }),
       ]) {
         expect(await call('no_content')).toMatchObject({ content: [] })
-        expect(said(await call('odd_content'))).toBe(unreadable)
-        expect(said(await call('odd_blocks'))).toBe(unreadable)
-        expect(said(await call('no_result'))).toBe(
+        expect(textOf(await call('odd_content'))).toBe(unreadable)
+        expect(textOf(await call('odd_blocks'))).toBe(unreadable)
+        expect(textOf(await call('no_result'))).toBe(
           'E_UPSTREAM_PROTOCOL: bad answered without a result. Report it to the operator.',
         )
       }
@@ -104,15 +112,15 @@ describe('an answer', () => {
   it.each(['list', 'text', 'nothing', 'number'])(
     'with structured content that is not an object (%s) keeps its text',
     async (kind) => {
-      const here = await scene(evil())
-      expect(said(await here.bad('odd_structured', { kind }))).toBe('words')
+      const here = await startWithFailingServer(evilServer())
+      expect(textOf(await here.callFailing('odd_structured', { kind }))).toBe('words')
     },
   )
 })
 
 describe('a hostile tool list', () => {
   it('with a duplicate name keeps the first tool, if the operator trusts the server', async () => {
-    const here = await scene({ ...evil('--twice'), trust: 'always' })
+    const here = await startWithFailingServer({ ...evilServer('--twice'), trust: 'always' })
     const { tools } = await here.client.listTools()
     expect(tools.filter(({ name }) => name.startsWith('bad__')).map(({ description }) => description)).toEqual([
       'Does echo.',
@@ -121,17 +129,17 @@ describe('a hostile tool list', () => {
   })
 
   it('that changes each time is read at a limited rate', async () => {
-    const here = await scene(evil('--flip-flop'))
+    const here = await startWithFailingServer(evilServer('--flip-flop'))
     const { received } = here.client.transport as unknown as StreamTransport
     const changes = () => received.filter(({ method }) => method === 'notifications/tools/list_changed').length
-    expect(await names(here.client)).toContain('bad__odd')
+    expect(await listToolNames(here.client)).toContain('bad__odd')
     await here.app.upstreams.refresh('bad')
-    expect(await names(here.client)).toContain('bad__even')
-    expect(await names(here.client)).not.toContain('bad__odd')
+    expect(await listToolNames(here.client)).toContain('bad__even')
+    expect(await listToolNames(here.client)).not.toContain('bad__odd')
     await until(() => changes() === 1)
     // An unknown name causes a search for new tools, at most once a minute.
-    await here.bad('odd')
-    expect(await names(here.client)).toContain('bad__odd')
+    await here.callFailing('odd')
+    expect(await listToolNames(here.client)).toContain('bad__odd')
     const gone = await callTool(here.client, { name: 'bad__even', arguments: {} })
     expect(gone.error.data.code).toBe('E_NOT_FOUND')
   })
@@ -139,10 +147,12 @@ describe('a hostile tool list', () => {
 
 describe('a server over HTTP', () => {
   /** The product in front of evil.mjs on HTTP, which fails on request. */
-  async function overHttp(test: (here: Scene, fail: (kind: string) => Promise<void>, url: string) => Promise<void>) {
-    await withHttpServer(evil('--http'), /port (\d+)/, async (port) => {
+  async function overHttp(
+    test: (here: AppWithFailingServer, fail: (kind: string) => Promise<void>, url: string) => Promise<void>,
+  ) {
+    await withHttpServer(evilServer('--http'), /port (\d+)/, async (port) => {
       const url = `http://127.0.0.1:${port}`
-      const here = await scene({ url: `${url}/mcp`, start: 'background' })
+      const here = await startWithFailingServer({ url: `${url}/mcp`, start: 'background' })
       await test(here, async (kind) => void (await fetch(`${url}/fault?kind=${kind}`, { method: 'POST' })), url)
     })
   }
@@ -164,26 +174,26 @@ describe('a server over HTTP', () => {
   ])('that answers a call with %s fails that call, says so, and is used again', (kind, text) =>
     overHttp(async (here, fail) => {
       await fail(kind)
-      const [result] = await Promise.all([here.bad('echo', { text: 'x' }), here.beside()])
-      expect(said(result).slice(0, text.length)).toBe(text)
+      const [result] = await Promise.all([here.callFailing('echo', { text: 'x' }), here.callHealthy()])
+      expect(textOf(result).slice(0, text.length)).toBe(text)
       // The error contains neither its text nor its address.
       expect(JSON.stringify(result)).not.toMatch(/secret|Traceback|127\.0\.0\.1|<html/)
-      await answers(here)
+      await waitForRecovery(here)
     }),
   )
 
   it('that lost the session gets a new one, and the call is repeated', () =>
     overHttp(async (here, fail) => {
       await fail('404')
-      expect(said(await here.bad('echo', { text: 'made again' }))).toBe('made again')
+      expect(textOf(await here.callFailing('echo', { text: 'made again' }))).toBe('made again')
     }))
 
   it.each(['429_later', '503_later'])('that sends Retry-After (%s) has it passed on to the caller', (kind) =>
     overHttp(async (here, fail) => {
       await fail(kind)
-      const refused = await here.bad('echo', { text: 'x' })
+      const refused = await here.callFailing('echo', { text: 'x' })
       expect(refused.structuredContent.error).toMatchObject({ code: 'E_UPSTREAM_UNAVAILABLE', retryAfterMs: 2_000 })
-      await answers(here)
+      await waitForRecovery(here)
     }),
   )
 })
@@ -226,7 +236,7 @@ describe('a server that was never connected', () => {
       { name: 'get_tool', arguments: { name: 'bad__echo' } },
     ]) {
       const result = (await client.callTool(call)) as Answer
-      expect(said(result).slice(0, text.length)).toBe(text)
+      expect(textOf(result).slice(0, text.length)).toBe(text)
     }
   })
 })

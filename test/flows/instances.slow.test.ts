@@ -5,7 +5,7 @@ import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
-import { client, front } from '../security/http-app.ts'
+import { connectWithToken, startHttpApp } from '../security/http-app.ts'
 import { soonest } from '../security/lag.ts'
 import { TOKEN } from '../server/echo.ts'
 import { alive, scripted, until } from '../upstream/host.ts'
@@ -32,12 +32,15 @@ const text = async (one: Client, tool: string, args = {}): Promise<string> => {
   return result.content[0].text
 }
 
-const served = (entry: object, http = {}) => front({ tokens, ...http }, { mcpServers: { web: entry } })
+const served = (entry: object, http = {}) => startHttpApp({ tokens, ...http }, { mcpServers: { web: entry } })
 const status = ({ app }: Awaited<ReturnType<typeof served>>) => app.upstreams.status()[0]
 
 it('a known browser server runs once for each session, so that clients do not share a page', async () => {
   const server = await served(installed())
-  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+  const [ann, bob] = [
+    await connectWithToken(server.url, ANN, 'legacy'),
+    await connectWithToken(server.url, BOB, 'legacy'),
+  ]
   await text(ann, 'navigate', { url: 'https://ann.example/private' })
   await text(bob, 'navigate', { url: 'https://bob.example' })
   expect(await text(ann, 'snapshot')).toBe('https://ann.example/private')
@@ -51,16 +54,22 @@ it('a known browser server runs once for each session, so that clients do not sh
 
 it('it runs once for each principal where clients have no sessions', async () => {
   const server = await served(installed())
-  const [ann, bob] = [await client(server.url, ANN, 'modern'), await client(server.url, BOB, 'modern')]
+  const [ann, bob] = [
+    await connectWithToken(server.url, ANN, 'modern'),
+    await connectWithToken(server.url, BOB, 'modern'),
+  ]
   await text(ann, 'navigate', { url: 'https://ann.example/private' })
   expect(await text(bob, 'snapshot')).toBe('about:blank')
   expect(await text(ann, 'snapshot')).toBe('https://ann.example/private')
-  expect(await text(await client(server.url, ANN, 'modern'), 'snapshot')).toBe('https://ann.example/private')
+  expect(await text(await connectWithToken(server.url, ANN, 'modern'), 'snapshot')).toBe('https://ann.example/private')
 })
 
 it("a session's instances stop when the session ends, including the first process", async () => {
   const server = await served(installed())
-  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+  const [ann, bob] = [
+    await connectWithToken(server.url, ANN, 'legacy'),
+    await connectWithToken(server.url, BOB, 'legacy'),
+  ]
   const [first, second] = [Number(await text(ann, 'pid')), Number(await text(bob, 'pid'))]
   expect(first).not.toBe(second)
   for (const [one, pid] of [
@@ -71,34 +80,43 @@ it("a session's instances stop when the session ends, including the first proces
     await until(() => !alive(pid))
   }
   // Nobody gets the page of an ended session.
-  const next = await client(server.url, TOKEN, 'legacy')
+  const next = await connectWithToken(server.url, TOKEN, 'legacy')
   expect(await text(next, 'snapshot')).toBe('about:blank')
 })
 
 it('other servers are shared, and any server if the operator says so', async () => {
   const server = await served(plain())
-  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'modern')]
+  const [ann, bob] = [
+    await connectWithToken(server.url, ANN, 'legacy'),
+    await connectWithToken(server.url, BOB, 'modern'),
+  ]
   await text(ann, 'navigate', { url: 'https://shared.example' })
   expect(await text(bob, 'snapshot')).toBe('https://shared.example')
   expect(status(server)).toMatchObject({ instance: 'shared' })
   const told = await served({ ...installed(), instance: 'shared' })
-  const [carl, dora] = [await client(told.url, ANN, 'legacy'), await client(told.url, BOB, 'legacy')]
+  const [carl, dora] = [
+    await connectWithToken(told.url, ANN, 'legacy'),
+    await connectWithToken(told.url, BOB, 'legacy'),
+  ]
   await text(carl, 'navigate', { url: 'https://shared.example' })
   expect(await text(dora, 'snapshot')).toBe('https://shared.example')
 })
 
 it('each principal has one instance with "principal"', async () => {
   const server = await served({ ...plain(), instance: 'principal' })
-  const [one, other] = [await client(server.url, ANN, 'legacy'), await client(server.url, ANN, 'legacy')]
+  const [one, other] = [
+    await connectWithToken(server.url, ANN, 'legacy'),
+    await connectWithToken(server.url, ANN, 'legacy'),
+  ]
   await text(one, 'navigate', { url: 'https://ann.example' })
   expect(await text(other, 'snapshot')).toBe('https://ann.example')
-  expect(await text(await client(server.url, BOB, 'legacy'), 'snapshot')).toBe('about:blank')
+  expect(await text(await connectWithToken(server.url, BOB, 'legacy'), 'snapshot')).toBe('about:blank')
 })
 
 it('more instances than the limit are rejected, with the name of the setting', async () => {
   const server = await served({ ...installed(), maxInstancesPerPrincipal: 1, maxInstances: 3 })
   const call = async (token: string) => {
-    const one = await client(server.url, token, 'legacy')
+    const one = await connectWithToken(server.url, token, 'legacy')
     const { isError, structuredContent } = (await one.callTool({ name: 'web__pid', arguments: {} })) as Answer
     return { isError: isError === true, error: structuredContent?.error }
   }
@@ -115,7 +133,10 @@ it('more instances than the limit are rejected, with the name of the setting', a
 
 it('an instance that is unused for idleStopMs is stopped', async () => {
   const server = await served({ ...installed(), idleStopMs: 300 })
-  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+  const [ann, bob] = [
+    await connectWithToken(server.url, ANN, 'legacy'),
+    await connectWithToken(server.url, BOB, 'legacy'),
+  ]
   const pids = [Number(await text(ann, 'pid')), Number(await text(bob, 'pid'))]
   await until(() => !pids.some(alive))
   expect(status(server)?.instances).toBe(0)
@@ -125,13 +146,16 @@ it('an instance that is unused for idleStopMs is stopped', async () => {
 it('the first result after that warns that the state is gone, if the server keeps state', async () => {
   const results = async (entry: object) => {
     const server = await served({ ...entry, idleStopMs: 300 })
-    const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+    const [ann, bob] = [
+      await connectWithToken(server.url, ANN, 'legacy'),
+      await connectWithToken(server.url, BOB, 'legacy'),
+    ]
     const call = async (one: Client): Promise<string> =>
       JSON.stringify((await one.callTool({ name: 'web__snapshot' })).content)
     for (const one of [ann, bob]) expect(await call(one)).not.toContain('Warning')
     await until(() => !status(server)?.instances && status(server)?.state !== 'ready')
     const [annAgain, bobAgain] = [await call(ann), await call(bob)]
-    expect(await call(await client(server.url, TOKEN, 'legacy'))).not.toContain('Warning')
+    expect(await call(await connectWithToken(server.url, TOKEN, 'legacy'))).not.toContain('Warning')
     return [annAgain, bobAgain]
   }
   for (const text of await results(installed())) expect(text).toContain('Warning: web was stopped because it was idle')
@@ -140,7 +164,10 @@ it('the first result after that warns that the state is gone, if the server keep
 
 it('changes and log messages of an instance go to its own session only', async () => {
   const server = await served(installed())
-  const [ann, bob] = [await client(server.url, ANN, 'legacy'), await client(server.url, BOB, 'legacy')]
+  const [ann, bob] = [
+    await connectWithToken(server.url, ANN, 'legacy'),
+    await connectWithToken(server.url, BOB, 'legacy'),
+  ]
   const heard: string[] = []
   for (const [name, one] of [
     ['ann', ann],
@@ -178,7 +205,7 @@ describe('a 2025-era server that sends requests', () => {
   const form = { capabilities: { elicitation: { form: {} } } }
   const wait = (one: Client) => text(one, 'wait', { ms: 1_000 })
   const asking = async (url: string, era: 'legacy' | 'modern', name: string) => {
-    const one = await client(url, ANN, era, form)
+    const one = await connectWithToken(url, ANN, era, form)
     one.setRequestHandler('elicitation/create', async () => ({ action: 'accept' as const, content: { name } }))
     return one
   }
@@ -204,7 +231,7 @@ describe('a 2025-era server that sends requests', () => {
     'delays no other call because of a question that a %s client never answers',
     async (era) => {
       const server = await served(asks())
-      const silent = await client(server.url, ANN, era, form)
+      const silent = await connectWithToken(server.url, ANN, era, form)
       silent.setRequestHandler('elicitation/create', () => new Promise<never>(() => undefined))
       void text(silent, 'ask_person').catch(() => undefined)
       await until(() => status(server)?.instance === 'session')

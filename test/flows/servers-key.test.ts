@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { localCaller } from '../../src/core/caller.ts'
 import { type Answer, answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
-import { evil, statusOf } from '../failing-server.ts'
+import { evilServer, statusOf } from '../failing-server.ts'
 import { until } from '../upstream/host.ts'
 
 const SRC = join(import.meta.dirname, '../../src')
@@ -14,10 +14,10 @@ describe('a server under `servers` in the configuration', () => {
     const { app } = await startApp({
       exposure: { mode: 'direct' },
       servers: {
-        slow: { ...evil(), timeoutMs: 300, maxConcurrent: 1, maxQueued: 0, tools: { nothing: { rename: 'x' } } },
-        lost: { ...evil(), cwd: '/nowhere/at/all' },
-        bare: { ...evil(), envFile: '/nowhere/.env' },
-        off: { ...evil(), disabled: true },
+        slow: { ...evilServer(), timeoutMs: 300, maxConcurrent: 1, maxQueued: 0, tools: { nothing: { rename: 'x' } } },
+        lost: { ...evilServer(), cwd: '/nowhere/at/all' },
+        bare: { ...evilServer(), envFile: '/nowhere/.env' },
+        off: { ...evilServer(), disabled: true },
       },
     })
     await until(() => statusOf(app, 'slow')?.state === 'ready')

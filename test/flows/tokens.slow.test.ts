@@ -10,13 +10,13 @@ import { answerOf, temporaryFolder } from '../app.ts'
 import { LISTED } from '../listed-server.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, place, serveHttp } from '../process.ts'
-import { client, type Front, front, runs } from '../security/http-app.ts'
+import { connectWithToken, countRuns, type HttpApp, startHttpApp } from '../security/http-app.ts'
 import { ask, call, initialize, modern, open, TOKEN } from '../server/echo.ts'
 
 const LATER = { execution: { watchers: true, scheduler: true } }
 
 /** A created token, as its bearer has it. */
-async function made(to: Front, grants: readonly Grant[] | undefined, more: object = {}) {
+async function made(to: HttpApp, grants: readonly Grant[] | undefined, more: object = {}) {
   const { token, stored: kept } = createToken({
     name: 'ann',
     principal: 'ann',
@@ -36,9 +36,9 @@ const told = async (work: Promise<unknown>): Promise<string> =>
 
 describe.each(['legacy', 'modern'] as const)('a token for some tools, of a %s client', (era) => {
   it('sees and may call only those, on every route', async () => {
-    const server = await front({}, LATER)
+    const server = await startHttpApp({}, LATER)
     const { token } = await made(server, [{ tools: ['probe.*'], effect: 'read' }])
-    const ann = await client(server.url, token, era)
+    const ann = await connectWithToken(server.url, token, era)
     expect(await probes(ann)).toEqual(['probe__echo', 'probe__wait', 'probe__runs', 'probe__who'])
     expect((await ann.listTools()).tools.map(({ name }) => name)).not.toContain('filesystem__read')
     expect(answerOf(await ann.callTool({ name: 'probe__who', arguments: {} }))).toMatchObject({
@@ -55,13 +55,13 @@ describe.each(['legacy', 'modern'] as const)('a token for some tools, of a %s cl
       told(ann.callTool({ name: 'filesystem__read', arguments: { path: 'x' } })),
     ]
     for (const one of await Promise.all(denied)) expect(one).toMatch(/no tool|unknown tool|E_NOT_FOUND/i)
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 
   it('finds nothing else in search, and runs nothing else through execute_tool', async () => {
-    const server = await front({}, { exposure: { mode: 'discovery' } })
+    const server = await startHttpApp({}, { exposure: { mode: 'discovery' } })
     const { token } = await made(server, [{ tools: ['probe.echo'] }])
-    const ann = await client(server.url, token, era)
+    const ann = await connectWithToken(server.url, token, era)
     const found = await ann.callTool({ name: 'search_tools', arguments: { query: 'writes something down' } })
     expect(JSON.stringify(found)).not.toContain('note')
     expect(await told(ann.callTool({ name: 'get_tool', arguments: { name: 'probe.note' } }))).toMatch(
@@ -73,19 +73,19 @@ describe.each(['legacy', 'modern'] as const)('a token for some tools, of a %s cl
     expect(
       answerOf(await ann.callTool({ name: 'execute_tool', arguments: { name: 'probe.echo', params: { x: 1 } } })),
     ).toMatchObject({ success: true, data: { x: 1 } })
-    expect(await runs(server)).toBe(1)
+    expect(await countRuns(server)).toBe(1)
   })
 })
 
 it('shares neither view nor session with another token of its principal', async () => {
-  const server = await front()
+  const server = await startHttpApp()
   const [reader, writer] = [await made(server, [{ effect: 'read' }]), await made(server, undefined)]
-  expect(await probes(await client(server.url, writer.token))).toContain('probe__drop')
-  expect(await probes(await client(server.url, reader.token))).not.toContain('probe__note')
+  expect(await probes(await connectWithToken(server.url, writer.token))).toContain('probe__drop')
+  expect(await probes(await connectWithToken(server.url, reader.token))).not.toContain('probe__note')
   const { headers } = await ask(server.url, { anonymous: true, headers: writer.headers, body: initialize })
   const stolen = { ...reader.headers, 'mcp-session-id': String(headers['mcp-session-id']) }
   const answer = await ask(server.url, { anonymous: true, headers: stolen, body: call(1, 'probe__note') })
-  expect([answer.status, await runs(server)]).toEqual([404, 0])
+  expect([answer.status, await countRuns(server)]).toEqual([404, 0])
 })
 
 it('learns only of its own tools that wait for a review, and gets no command that only the operator can run', async () => {
@@ -98,10 +98,10 @@ it('learns only of its own tools that wait for a review, and gets no command tha
     start: 'background',
     trust: 'review',
   }
-  const server = await front({}, { mcpServers: { calc } }, { dir })
+  const server = await startHttpApp({}, { mcpServers: { calc } }, { dir })
   await server.app.settled(20_000)
   const told = async (token: string) => {
-    const of = await client(server.url, token, 'legacy')
+    const of = await connectWithToken(server.url, token, 'legacy')
     const { structuredContent } = await of.callTool({ name: 'list_categories', arguments: {} })
     const { categories } = structuredContent as { categories: Array<{ id: string; notice?: string }> }
     const notice = categories.find(({ id }) => id === 'mcp_calc')?.notice
@@ -120,15 +120,15 @@ it('learns only of its own tools that wait for a review, and gets no command tha
 
 it('can be limited in the configuration in the same way', async () => {
   const token = 'a-token-of-the-file'
-  const server = await front({
+  const server = await startHttpApp({
     tokens: [{ token, principal: 'bob', tools: ['probe.drop', 'probe.echo'], effect: 'write' }],
   })
-  expect(await probes(await client(server.url, token))).toEqual(['probe__echo'])
+  expect(await probes(await connectWithToken(server.url, token))).toEqual(['probe__echo'])
 })
 
 describe('a revoked token', () => {
   it('gets 401, and its open streams, calls and sessions end within seconds', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     const ann = await made(server, undefined)
     const other = await made(server, undefined, { name: 'other', principal: 'other' })
     const as = { anonymous: true, headers: ann.headers }
@@ -178,37 +178,37 @@ describe('a revoked token', () => {
       http: { config: { access: 'write', allow_private_hosts: true } },
       shell: { config: { enabled: true, sandbox: 'off' } },
     }
-    const server = await front({}, { modules })
+    const server = await startHttpApp({}, { modules })
     const ann = await made(server, undefined)
-    const hers = await client(server.url, ann.token)
+    const hers = await connectWithToken(server.url, ann.token)
     const begin = async (name: string, args: Record<string, unknown>) =>
       answerOf(await hers.callTool({ name, arguments: args })) as { task_id: string; download_id: string }
     const command = await begin('shell__background_run', { command: 'sleep 600', shell: true })
     const download = await begin('http__download', { url: origin, destination: 'a.bin' })
     await server.app.server.tokens.remove(ann.id)
     await new Promise((resolve) => setTimeout(resolve, 7_000))
-    const again = await client(server.url, (await made(server, undefined)).token)
+    const again = await connectWithToken(server.url, (await made(server, undefined)).token)
     const now = async (name: string, args: Record<string, unknown>) => told(again.callTool({ name, arguments: args }))
     expect(await now('shell__task_status', { task_id: command.task_id })).toContain('"status":"killed"')
     expect(await now('http__download_status', { download_id: download.download_id })).toContain('"status":"cancelled"')
   }, 60_000)
 
   it('stops its planned work, which is rejected when due', async () => {
-    const server = await front({}, LATER)
+    const server = await startHttpApp({}, LATER)
     await server.app.work()
     const ann = await made(server, [{ tools: ['probe.*'] }])
-    const client1 = await client(server.url, ann.token)
+    const client1 = await connectWithToken(server.url, ann.token)
     await client1.callTool({ name: 'schedule_once', arguments: { when: 'in 2s', name: 'probe.note', label: 'one' } })
     await server.app.server.tokens.remove(ann.id)
     const again = await made(server, [{ tools: ['probe.*'] }])
-    const heard = await client(server.url, again.token)
+    const heard = await connectWithToken(server.url, again.token)
     await expect
       .poll(async () => told(heard.callTool({ name: 'schedule_list', arguments: {} })), {
         timeout: 20_000,
         interval: 500,
       })
       .toContain('E_OWNER_GONE: Pegboard does nothing for \\"ann\\" now: its token was revoked or has expired.')
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   }, 60_000)
 
   it('is noticed by a running server without a restart', async () => {
@@ -232,7 +232,7 @@ describe('a revoked token', () => {
 })
 
 it('that has expired gets 401 and its streams end', async () => {
-  const server = await front()
+  const server = await startHttpApp()
   const ann = await made(server, undefined, { expiresAt: Date.now() + 2_500 })
   const stream = await open(server.url, { anonymous: true, headers: ann.headers, method: 'GET', path: '/sse' })
   expect(stream.statusCode).toBe(200)

@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 import { codeOf, serve } from '../listed-server.ts'
-import { plain } from '../security/call-routes.ts'
-import { client, front } from '../security/http-app.ts'
+import { withoutChangingValues } from '../security/call-routes.ts'
+import { connectWithToken, startHttpApp } from '../security/http-app.ts'
 import { TOKEN } from '../server/echo.ts'
 import { scripted } from '../upstream/host.ts'
 
@@ -58,13 +58,13 @@ describe('a call of an unknown name', () => {
   })
 
   it('does so over HTTP too, with status 200', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     for (const era of ['legacy', 'modern'] as const)
-      expect(await callTool(await client(server.url, TOKEN, era), { name: 'sea__shipp', arguments: {} })).toMatchObject(
-        {
-          error: { code: -32602, data: { code: 'E_NOT_FOUND' } },
-        },
-      )
+      expect(
+        await callTool(await connectWithToken(server.url, TOKEN, era), { name: 'sea__shipp', arguments: {} }),
+      ).toMatchObject({
+        error: { code: -32602, data: { code: 'E_NOT_FOUND' } },
+      })
     const answer = await fetch(new URL('/mcp', server.url), {
       method: 'POST',
       headers: {
@@ -188,8 +188,8 @@ describe('a tool that this caller may not have', () => {
   ])('is answered exactly like an unknown name: %s', async (_what, settings) => {
     for (const one of await clients(await open(settings)))
       for (const tool of ['sea__anchor', 'sea.anchor', 'anchor', 'SEA.ANCHOR']) {
-        const there = plain(await callTool(one, { name: tool, arguments: {} }))
-        const never = plain(
+        const there = withoutChangingValues(await callTool(one, { name: tool, arguments: {} }))
+        const never = withoutChangingValues(
           await callTool(one, { name: tool.replace(/anchor/, 'xqwzvk').replace('ANCHOR', 'XQWZVK'), arguments: {} }),
         )
         expect(there).toContain('"code":-32602')

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { type Kind, kinds, makeDatabase } from '../databases.ts'
-import { SHOP } from './database-rig.ts'
+import { SHOP } from './database-app.ts'
 
 const optional = (file: string): string => join(import.meta.dirname, '../optional/node_modules', file)
 const DBHUB = optional('@bytebase/dbhub/dist/index.js')

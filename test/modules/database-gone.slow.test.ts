@@ -5,7 +5,7 @@ import { createMysql } from '../../modules/database/mysql.ts'
 import { createPostgres } from '../../modules/database/postgres.ts'
 import type { Log } from '../../src/core/log.ts'
 import { makeDatabase, servers, type TestDatabase } from '../databases.ts'
-import { openOn } from './database-rig.ts'
+import { startOnDatabase } from './database-app.ts'
 
 const silent = { warn: () => undefined } as unknown as Log
 const gone = new Error('no client waits for it any more')
@@ -95,7 +95,7 @@ describe.each(servers)('on %s', (kind) => {
   }, 60_000)
 
   it('continues for others when the first caller leaves during the login check', async () => {
-    const { call, fails } = await openOn(kind, { policy: 'readonly' })
+    const { call, fails } = await startOnDatabase(kind, { policy: 'readonly' })
     const caller = new AbortController()
     const first = fails('list_tables', {}, caller.signal)
     const other = call('list_tables')

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { servers } from '../databases.ts'
-import { openOn } from './database-rig.ts'
+import { startOnDatabase } from './database-app.ts'
 
 /** Each of these changes the table `log` in a session that may write, although its label says that it changes nothing. */
 const OWN = `
@@ -43,7 +43,7 @@ const CALLS = [
 
 describe.runIf(servers.includes('postgresql'))("functions of the operator's own in PostgreSQL that write", () => {
   it('fail on a read-only connection, whatever their label and settings say', async () => {
-    const rig = await openOn('postgresql', { policy: 'readonly' }, {}, OWN)
+    const rig = await startOnDatabase('postgresql', { policy: 'readonly' }, {}, OWN)
     for (const sql of [
       ...CALLS.map((call) => `SELECT ${call} AS n`),
       'SELECT * FROM seen',
@@ -70,13 +70,13 @@ describe.runIf(servers.includes('postgresql'))("functions of the operator's own 
   })
 
   it('fail in statements that only read on a connection that may write', async () => {
-    const rig = await openOn('postgresql', { policy: 'safe_write' }, {}, OWN)
+    const rig = await startOnDatabase('postgresql', { policy: 'safe_write' }, {}, OWN)
     for (const call of CALLS) await rig.fails('query', { sql: `SELECT ${call} AS n` })
     expect(await rig.database.rows('SELECT line FROM log')).toEqual([])
   })
 
   it('send no notification and leave no lock', async () => {
-    const rig = await openOn(
+    const rig = await startOnDatabase(
       'postgresql',
       { policy: 'readonly' },
       {},
@@ -92,7 +92,7 @@ describe.runIf(servers.includes('postgresql'))("functions of the operator's own 
 
 describe.runIf(servers.includes('mysql'))("functions of the operator's own in MariaDB that write", () => {
   it.each(['InnoDB', 'MyISAM', 'Aria'])('fail on a read-only connection: a table of %s', async (engine) => {
-    const rig = await openOn('mysql', { policy: 'readonly' })
+    const rig = await startOnDatabase('mysql', { policy: 'readonly' })
     await rig.database.exec(`CREATE TABLE log (line text) ENGINE=${engine}`)
     await rig.database.exec(
       'CREATE FUNCTION put(line text) RETURNS int NO SQL BEGIN INSERT INTO log VALUES (line); RETURN 1; END',

@@ -7,7 +7,7 @@ import { answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { kinds, servers, sqliteIn } from '../databases.ts'
-import { open, openOn, SHOP } from './database-rig.ts'
+import { SHOP, startDatabaseApp, startOnDatabase } from './database-app.ts'
 
 keepsTheContract(database)
 
@@ -26,7 +26,7 @@ describe('without a connection', () => {
 
   it('writing tools exist only if a policy allows them', async () => {
     const names = async (policy: string) => {
-      const { app } = await open({ connections: { a: { driver: 'sqlite', database: ':memory:', policy } } })
+      const { app } = await startDatabaseApp({ connections: { a: { driver: 'sqlite', database: ':memory:', policy } } })
       return app.view(localCaller).tools.map(({ tool }) => tool.id)
     }
     const readonly = await names('readonly')
@@ -56,7 +56,7 @@ describe('an invalid configuration', () => {
     ],
     ['a policy that does not exist', { default_policy: 'all' }, 'default_policy'],
   ])('is rejected, and the key named: %s', async (_what, config, key) => {
-    const { app, logged } = await open(config)
+    const { app, logged } = await startDatabaseApp(config)
     expect(app.view(localCaller).tools.filter(({ tool }) => tool.module === 'database')).toEqual([])
     const line = logged.find((one) => one.includes('E_MODULE_CONFIG')) ?? ''
     expect(line).toContain(key)
@@ -65,7 +65,7 @@ describe('an invalid configuration', () => {
 
 it('with a missing file fails when it is used, naming the setting that would create it', async () => {
   const connections = { books: { driver: 'sqlite', database: 'nowhere/books.db' } }
-  const { fails } = await open({ connections })
+  const { fails } = await startDatabaseApp({ connections })
   expect(await fails('execute_query', { connection_id: 'books', sql: 'SELECT 1' })).toMatchObject({
     code: 'E_DB_UNAVAILABLE',
     message: 'The file of the connection "books" does not exist.',
@@ -139,7 +139,7 @@ describe('a set-up step', () => {
 
 describe.each(kinds)('%s', (kind) => {
   it('binds values, however they are written and whatever they contain [DIG-92]', async () => {
-    const { call, fails, database } = await openOn(kind, { policy: 'safe_write' }, {}, SHOP)
+    const { call, fails, database } = await startOnDatabase(kind, { policy: 'safe_write' }, {}, SHOP)
     const evil = `'); DROP TABLE orders; -- "\`\\`
     await call('execute', { sql: 'UPDATE customers SET name = :p0 WHERE id = :p1', params: [evil, 1] })
     const expected = { rows: [{ id: 1, name: evil }] }
@@ -172,7 +172,7 @@ describe.each(kinds)('%s', (kind) => {
   it('returns exact values: large integers, decimals, bytes, null, duplicate column names', async () => {
     const type = { sqlite: 'BLOB', postgresql: 'bytea', mysql: 'BLOB' }[kind]
     const bytes = kind === 'postgresql' ? "'\\x0102ff'" : "x'0102ff'"
-    const { call } = await openOn(
+    const { call } = await startOnDatabase(
       kind,
       {},
       {},
@@ -193,14 +193,14 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it("shows columns with credential-like names, because they are the operator's data", async () => {
-    const { call } = await openOn(kind, {}, {}, SHOP)
+    const { call } = await startOnDatabase(kind, {}, {}, SHOP)
     expect((await call('query', { sql: 'SELECT password FROM customers WHERE id = 1' })).rows).toEqual([
       { password: 'hunter2hunter2' },
     ])
   })
 
   it('lists tables, columns, keys, indexes and relations', async () => {
-    const { call, fails } = await openOn(
+    const { call, fails } = await startOnDatabase(
       kind,
       {},
       {},
@@ -254,7 +254,7 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it('shows tables by page and in part, and finds values', async () => {
-    const { call } = await openOn(kind, {}, {}, SHOP)
+    const { call } = await startOnDatabase(kind, {}, {}, SHOP)
     expect(await call('browse', { table: 'customers', page: 2, per_page: 2 })).toMatchObject({
       total: 3,
       page: 2,
@@ -277,7 +277,7 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it('changes rows, and returns their number', async () => {
-    const { call, fails } = await openOn(kind, { policy: 'safe_write' }, {}, SHOP)
+    const { call, fails } = await startOnDatabase(kind, { policy: 'safe_write' }, {}, SHOP)
     expect(await call('execute', { sql: 'UPDATE orders SET total = total + 1 WHERE customer_id = 1' })).toEqual({
       affected_rows: 2,
     })
@@ -307,7 +307,7 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it('inserts and updates rows by their keys, and many rows at once, all or none', async () => {
-    const { call, fails, database } = await openOn(kind, { policy: 'safe_write' }, {}, SHOP)
+    const { call, fails, database } = await startOnDatabase(kind, { policy: 'safe_write' }, {}, SHOP)
     const rows = [
       { id: 2, name: "Brian O'Brien" },
       { id: 4, name: 'New' },
@@ -363,7 +363,7 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it('runs several statements atomically or one by one', async () => {
-    const { call, fails, database } = await openOn(kind, { policy: 'safe_write' }, {}, SHOP)
+    const { call, fails, database } = await startOnDatabase(kind, { policy: 'safe_write' }, {}, SHOP)
     const statements = [
       { sql: 'UPDATE orders SET note = :p0 WHERE id = :p1', params: ['moved', 10] },
       { sql: "INSERT INTO customers (id, name) VALUES (1, 'clash')" },
@@ -397,7 +397,7 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it.each(['readonly', 'unrestricted'])('reports the error of the only statement of a batch (%s)', async (policy) => {
-    const { call } = await openOn(kind, { policy }, {}, SHOP)
+    const { call } = await startOnDatabase(kind, { policy }, {}, SHOP)
     const result = { results: [{ error: { code: 'E_TOOL_FAILED' } }], succeeded: 0, failed: 1, skipped: 0 }
     for (const stop_on_error of [true, false])
       expect(
@@ -406,7 +406,7 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it('may change the structure with an unrestricted policy', async () => {
-    const { call } = await openOn(kind, { policy: 'unrestricted' }, {}, SHOP)
+    const { call } = await startOnDatabase(kind, { policy: 'unrestricted' }, {}, SHOP)
     await call('execute', { sql: 'CREATE TABLE logs (id INT PRIMARY KEY, word VARCHAR(20))' })
     const trigger = {
       sqlite:
@@ -427,7 +427,7 @@ describe.each(kinds)('%s', (kind) => {
 
   it('lets statements name only allowed tables', async () => {
     const policy = { preset: 'safe_write', blocked_tables: ['customers'], blocked_keywords: ['union'] }
-    const { call, fails } = await openOn(kind, { policy }, {}, SHOP)
+    const { call, fails } = await startOnDatabase(kind, { policy }, {}, SHOP)
     expect((await call('list_tables')).tables.map(({ name }: { name: string }) => name)).toEqual(['orders'])
     const q = kind === 'mysql' ? '`' : '"'
     for (const sql of [
@@ -447,7 +447,7 @@ describe.each(kinds)('%s', (kind) => {
     expect((await fails('query', { sql: 'SELECT 1 UNION SELECT 2' })).message).toBe(
       'Statements cannot contain the word "union".',
     )
-    const only = await openOn(kind, { policy: { allowed_tables: ['orders'] } }, {}, SHOP)
+    const only = await startOnDatabase(kind, { policy: { allowed_tables: ['orders'] } }, {}, SHOP)
     expect(await only.call('query', { sql: 'SELECT count(*) AS n FROM orders' })).toMatchObject({ rows: [{ n: 3 }] })
     const system = { sqlite: 'sqlite_master', postgresql: 'pg_catalog.pg_class', mysql: 'information_schema.tables' }[
       kind
@@ -462,7 +462,7 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it('can be restricted further by set_policy, never less', async () => {
-    const { call, fails } = await openOn(kind, { policy: 'safe_write' }, {}, SHOP)
+    const { call, fails } = await startOnDatabase(kind, { policy: 'safe_write' }, {}, SHOP)
     const set = (policy: unknown) => ({ connection_id: 'default', policy })
     expect(await fails('set_policy', set('unrestricted'))).toMatchObject({
       code: 'E_DENIED_BY_POLICY',
@@ -478,7 +478,7 @@ describe.each(kinds)('%s', (kind) => {
   })
 
   it('is closed, and opens again when used', async () => {
-    const { call } = await openOn(kind, {}, {}, SHOP)
+    const { call } = await startOnDatabase(kind, {}, {}, SHOP)
     await call('list_tables')
     expect(await call('list_connections')).toMatchObject({ connections: [{ id: 'default', driver: kind, open: true }] })
     expect(await call('disconnect', { connection_id: '*' })).toEqual({ disconnected: ['default'] })
@@ -496,7 +496,7 @@ describe('database objects', () => {
         : kind === 'mysql'
           ? 'CREATE FUNCTION add_up(a INT, b INT) RETURNS INT DETERMINISTIC RETURN a + b'
           : ''
-    const { call } = await openOn(kind, {}, {}, `${SHOP} CREATE VIEW ids AS SELECT id FROM orders; ${more}`)
+    const { call } = await startOnDatabase(kind, {}, {}, `${SHOP} CREATE VIEW ids AS SELECT id FROM orders; ${more}`)
     const find = async (object_type: string, pattern = '%', rest = {}) =>
       (await call('search_objects', { object_type, pattern, ...rest })).objects
     expect(await find('table', 'CUST%')).toEqual([{ name: 'customers' }])
@@ -534,7 +534,7 @@ describe.each(kinds)('a prepared query of the operator, on %s', (kind) => {
     sweep: { description: 'Must not work.', sql: 'DELETE FROM orders' },
   }
   it("is named in its tool's description, runs with values, and only reads", async () => {
-    const { call, fails, app } = await openOn(kind, { policy: 'unrestricted' }, { saved_queries }, SHOP)
+    const { call, fails, app } = await startOnDatabase(kind, { policy: 'unrestricted' }, { saved_queries }, SHOP)
     const shown = app.view(localCaller).tools.find(({ tool }) => tool.id === 'database.saved_query')
     expect(shown?.description).toContain(
       'Queries: orders_of(customer, least) – The orders of a customer, dearest first; sweep() – Must not work.',
@@ -555,7 +555,7 @@ describe.each(kinds)('a prepared query of the operator, on %s', (kind) => {
   })
 
   it('can be explained without running it', async () => {
-    const { call, fails, database } = await openOn(kind, {}, {}, SHOP)
+    const { call, fails, database } = await startOnDatabase(kind, {}, {}, SHOP)
     const plan = await call('explain', { sql: 'SELECT * FROM orders WHERE customer_id = :p0', params: [1] })
     expect(JSON.stringify(plan.rows)).toMatch(/orders/)
     // A read-only MariaDB login cannot even explain a write.
@@ -577,7 +577,7 @@ describe('several connections', () => {
   it('are used side by side by name', async () => {
     const dir = temporaryFolder()
     await sqliteIn(join(dir, 'one.db')).exec('CREATE TABLE one (a)')
-    const { call, fails } = await open(
+    const { call, fails } = await startDatabaseApp(
       {
         connections: {
           first: { driver: 'sqlite', database: 'one.db', role: 'reporting', group: 'shop' },
@@ -609,7 +609,7 @@ describe('several connections', () => {
   it('made by a client belong to it, and are forgotten when closed', async () => {
     const dir = temporaryFolder()
     await sqliteIn(join(dir, 'a.db')).exec('CREATE TABLE t (a)')
-    const { call, app } = await open({ roots: ['.'], default_policy: 'safe_write' }, dir)
+    const { call, app } = await startDatabaseApp({ roots: ['.'], default_policy: 'safe_write' }, dir)
     await call('connect', { connection_id: 'mine', driver: 'sqlite', database: 'a.db' })
     await call('connect', { connection_id: 'new', driver: 'sqlite', database: 'new.db', policy: 'safe_write' })
     expect(existsSync(join(dir, 'new.db'))).toBe(true)
@@ -623,7 +623,7 @@ describe('several connections', () => {
   })
 
   it('of the operator are closed by admins, and not by others who share them', async () => {
-    const { call, app } = await open({ connections: { shop: { driver: 'sqlite', database: ':memory:' } } })
+    const { call, app } = await startDatabaseApp({ connections: { shop: { driver: 'sqlite', database: ':memory:' } } })
     await call('connect', { connection_id: 'shop' })
     const bob = { ...localCaller, principal: 'bob' }
     const disconnect = (connection_id: string, caller: typeof bob) =>
@@ -637,7 +637,7 @@ describe('several connections', () => {
   it('that are persisted open again by name after a restart', async () => {
     const dir = temporaryFolder()
     await sqliteIn(join(dir, 'a.db')).exec('CREATE TABLE t (a)')
-    const first = await open({ roots: ['.'] }, dir)
+    const first = await startDatabaseApp({ roots: ['.'] }, dir)
     await first.call('connect', {
       connection_id: 'kept',
       driver: 'sqlite',
@@ -646,7 +646,7 @@ describe('several connections', () => {
       role: 'notes',
     })
     await first.app.stop()
-    const second = await open({ roots: ['.'] }, dir)
+    const second = await startDatabaseApp({ roots: ['.'] }, dir)
     await second.call('connect', { connection_id: 'other', driver: 'sqlite', database: 'a.db' })
     expect(await second.fails('list_tables', { connection_id: 'kept' })).toMatchObject({
       code: 'E_NOT_FOUND',
@@ -665,11 +665,11 @@ describe('several connections', () => {
         a: { driver: 'postgresql', database: 'x', password_env: 'SHOP_DB_WORD', host: '127.0.0.1', port: 1 },
       },
     }
-    const { fails } = await open(config)
+    const { fails } = await startDatabaseApp(config)
     expect((await fails('list_tables', { connection_id: 'a' })).message).toBe(
       'The variable SHOP_DB_WORD, which holds the password, is not set.',
     )
-    const set = await open(config, temporaryFolder(), {}, { SHOP_DB_WORD: 'something-long' })
+    const set = await startDatabaseApp(config, temporaryFolder(), {}, { SHOP_DB_WORD: 'something-long' })
     expect((await set.fails('list_tables', { connection_id: 'a' })).message).toBe(
       'The database cannot be reached: nothing listens on its port.',
     )

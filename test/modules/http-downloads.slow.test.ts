@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { cli, place } from '../process.ts'
-import { client, front } from '../security/http-app.ts'
+import { connectWithToken, startHttpApp } from '../security/http-app.ts'
 
 const SIZE = 3_000_000
 const FILE = Buffer.from(Array.from({ length: SIZE }, (_, index) => (index * 31) % 251))
@@ -188,14 +188,14 @@ describe('a download of a stopped process', () => {
     const server = await source()
     const dir = temporaryFolder()
     mkdirSync(join(dir, 'files'))
-    const first = await front({ tokens: [ANN, EVE] }, settings, { dir })
-    const ann = callsOf(await client(first.url, ANN.token))
+    const first = await startHttpApp({ tokens: [ANN, EVE] }, settings, { dir })
+    const ann = callsOf(await connectWithToken(first.url, ANN.token))
     const { download_id } = await ann('download', { url: server.url, destination: 'a.bin' })
     await until(ann, download_id, SIZE / 3)
     await first.close()
     await first.app.stop()
-    const second = await front({ tokens }, { ...settings, ...more }, { dir })
-    const eve = callsOf(await client(second.url, EVE.token))
+    const second = await startHttpApp({ tokens }, { ...settings, ...more }, { dir })
+    const eve = callsOf(await connectWithToken(second.url, EVE.token))
     expect(await eve('download_list')).toEqual({ downloads: [] })
     expect(await eve('download_status', { download_id })).toMatchObject({ error: { code: 'E_NOT_FOUND' } })
     await new Promise((resolve) => setTimeout(resolve, 2_000))

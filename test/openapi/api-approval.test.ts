@@ -7,7 +7,7 @@ import { localCaller } from '../../src/core/caller.ts'
 import { fingerprint } from '../../src/trust/fingerprint.ts'
 import { otherToolsOf } from '../../src/trust/other-tools.ts'
 import { startApp, temporaryFolder } from '../app.ts'
-import { memory, trustIn, withApis } from './rig.ts'
+import { createApiState, trustIn, withApis } from './with-apis.ts'
 
 const PETS = 'https://pets.example.com'
 const order =
@@ -62,7 +62,7 @@ describe('the operations of an API', () => {
   it('wait after a change, and are approved by a review at run time', async () => {
     const { file, lock, write, pins } = place()
     const trust = trustIn(lock)
-    const kept = memory()
+    const kept = createApiState()
     await withApis(
       { pets: { document: file } },
       async ({ apis, catalog, tool }) => {
@@ -202,7 +202,7 @@ describe('the operations of an API', () => {
 
   it('from an earlier run are approved only as far as the lock file says', async () => {
     const { file, lock } = place()
-    const kept = memory()
+    const kept = createApiState()
     const first = trustIn(lock)
     await withApis({ pets: { document: file } }, () => first.flush(), { kept, trust: first })
     // From here on only stored data is known.
@@ -227,7 +227,7 @@ describe('the operations of an API', () => {
 
   it('from an earlier run that are approved are shown without parsing them', async () => {
     const { file, lock } = place()
-    const kept = memory()
+    const kept = createApiState()
     const first = trustIn(lock)
     await withApis({ pets: { document: file } }, () => first.flush(), { kept, trust: first })
     let read = 0
@@ -289,7 +289,7 @@ describe('the operations of an API', () => {
 
   it('are not described by a newer document that another process stored', async () => {
     const { file, lock } = place()
-    const kept = memory()
+    const kept = createApiState()
     const trust = trustIn(lock)
     await withApis({ pets: { document: file } }, () => trust.flush(), { kept, trust })
     const [key = ''] = kept.documents.keys()

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { filesIn, serve } from './mock.ts'
-import { withApis } from './rig.ts'
+import { withApis } from './with-apis.ts'
 
 const documentWith = (tokenUrl: string | undefined, more: object = {}): string =>
   JSON.stringify({

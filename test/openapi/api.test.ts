@@ -6,7 +6,7 @@ import { originsOf } from '../../src/openapi/api-origins.ts'
 import type { ApiSettings } from '../../src/openapi/openapi-options.ts'
 import { costMs } from '../measure-growth.ts'
 import { filesIn, fixture, serve } from './mock.ts'
-import { memory, settingsOf, withApis } from './rig.ts'
+import { createApiState, settingsOf, withApis } from './with-apis.ts'
 
 const document = (paths: object, more: object = {}): string =>
   JSON.stringify({ openapi: '3.0.0', info: { title: 'T', version: '1' }, paths, ...more })
@@ -198,7 +198,7 @@ name: {type: string}
 
   it('is known at once after a restart, and read again only if it changed', () =>
     inFolder({ 'api.json': document({ '/x': operation('x') }) }, async (dir) => {
-      const kept = memory()
+      const kept = createApiState()
       const entry = { a: { document: `${dir}/api.json` } }
       await withApis(entry, async () => undefined, { kept })
       const [list] = kept.lists.values()
@@ -229,7 +229,7 @@ name: {type: string}
     { checkedAt: 'now' },
   ])('is read again if its stored form is invalid: %j', (wrong) =>
     inFolder({ 'api.json': document({ '/x': operation('x') }) }, async (dir) => {
-      const kept = memory()
+      const kept = createApiState()
       const entry = { a: { document: `${dir}/api.json` }, b: { document: `${dir}/api.json` } }
       await withApis(entry, async () => undefined, { kept })
       for (const [key, list] of kept.lists) kept.lists.set(key, { ...list, ...wrong } as never)
@@ -273,7 +273,7 @@ name: {type: string}
         .end(document(paths, { servers: [{ url: '/api' }] }))
     })
     try {
-      const kept = memory()
+      const kept = createApiState()
       let now = 1_000_000
       const clock = { ...systemClock, now: () => now }
       const entry = { a: { document: `${server.url}/openapi.json`, allowPrivate: true } }

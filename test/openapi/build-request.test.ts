@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildRequest } from '../../src/openapi/build-request.ts'
 import { encodeValue } from '../../src/openapi/serialize-parameters.ts'
 import { filesIn, serve } from './mock.ts'
-import { withApis } from './rig.ts'
+import { withApis } from './with-apis.ts'
 
 const text = { schema: { type: 'string' } }
 const list = { type: 'array', items: { type: 'string' } }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { filesIn, serve } from './mock.ts'
-import { withApis } from './rig.ts'
+import { withApis } from './with-apis.ts'
 
 const binary = { type: 'string', format: 'binary' }
 

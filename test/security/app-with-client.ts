@@ -12,10 +12,10 @@ export interface Refusal {
   readonly retryAfterMs?: number
   readonly data?: Answer
   /** Every character of the answer on the wire. */
-  readonly said: string
+  readonly answerText: string
 }
 
-export interface Served extends TestApp {
+export interface AppWithClient extends TestApp {
   readonly client: Client
   /** The value of a tool, as `module.action`; rejects with a `Refusal`. */
   call(tool: string, input?: unknown, options?: { readonly signal?: AbortSignal }): Promise<Answer>
@@ -25,30 +25,30 @@ export interface Served extends TestApp {
 type Settings = Record<string, unknown>
 
 /** The whole product with these modules, and an ordinary MCP client. */
-export async function served(
+export async function startAppWithClient(
   modules: Settings,
   {
     dir = temporaryFolder(),
     settings = {},
     ...options
   }: AppOptions & { readonly dir?: string; readonly settings?: Settings; readonly level?: LogLevel } = {},
-): Promise<Served> {
+): Promise<AppWithClient> {
   const started = await startApp({ exposure: { mode: 'direct' }, modules, ...settings }, dir, options)
   const client = await connectTo(started.app)
-  const call: Served['call'] = async (tool, input = {}, more) => {
+  const call: AppWithClient['call'] = async (tool, input = {}, more) => {
     const answer = await callTool(
       client,
       { name: tool.replaceAll('.', '__'), arguments: input as Settings },
       { timeout: 120_000, ...more },
     )
     if (answer.error)
-      throw Object.assign(new Error(answer.error.message), answer.error.data, { said: JSON.stringify(answer) })
+      throw Object.assign(new Error(answer.error.message), answer.error.data, { answerText: JSON.stringify(answer) })
     if (!answer.isError) return answer.structuredContent ?? answer.content[0]?.text
-    const said: string = JSON.stringify(answer)
+    const answerText: string = JSON.stringify(answer)
     const { error, data } = answer.structuredContent ?? answer._meta?.['pegboard/error'] ?? {}
-    throw Object.assign(new Error(error?.message ?? said), { ...error, data, said })
+    throw Object.assign(new Error(error?.message ?? answerText), { ...error, data, answerText })
   }
-  const fails: Served['fails'] = (tool, input, more) =>
+  const fails: AppWithClient['fails'] = (tool, input, more) =>
     call(tool, input, more).then(
       (value) => Promise.reject(new Error(`it did not fail: ${JSON.stringify(value)}`)),
       (refusal) => refusal,

@@ -5,7 +5,13 @@ import { createTokenStore } from '../../src/upstream/oauth/token-store.ts'
 import { servers, startApp, temporaryFolder } from '../app.ts'
 import { pegboard } from '../cli/terminal.ts'
 import { cli, place, run, serveHttp } from '../process.ts'
-import { authorization, browse, loginAt, resource, withRig } from '../upstream/oauth/rig.ts'
+import {
+  logInLikePerson,
+  loginAt,
+  startAuthorizationServer,
+  startProtectedServer,
+  withOAuthServers,
+} from '../upstream/oauth/oauth-servers.ts'
 
 const POSIX = process.platform !== 'win32'
 const ROOT = process.getuid?.() === 0
@@ -110,7 +116,7 @@ describe.runIf(POSIX)('AUTH-15', () => {
   })
 
   it('AUTH-15: Pegboard makes login tokens private when it reads them, and never reads them through a link', () =>
-    withRig(async ({ dir, server, store, login }) => {
+    withOAuthServers(async ({ dir, server, store, login }) => {
       await login()
       const key = { server: 'web', url: server.url }
       const file = join(dir, String(readdirSync(dir).find((one) => one.endsWith('.json'))))
@@ -126,12 +132,13 @@ describe.runIf(POSIX)('AUTH-15', () => {
     }))
 
   it('AUTH-15: after a change of the authorization server, Pegboard registers a new client and never sends the old tokens there', async () => {
-    const [one, other] = [await authorization(), await authorization()]
+    const [one, other] = [await startAuthorizationServer(), await startAuthorizationServer()]
     const metadata: Record<string, unknown> = {}
-    const server = await resource(one, { metadata, scope: 'read' })
+    const server = await startProtectedServer(one, { metadata, scope: 'read' })
     const store = createTokenStore(temporaryFolder(), undefined)
     onTestFinished(() => [one, other, server].forEach((each) => void each.close()))
-    const login = () => loginAt(server.url, store, {}, { open: async (url: string) => void (await browse(url)) })
+    const login = () =>
+      loginAt(server.url, store, {}, { open: async (url: string) => void (await logInLikePerson(url)) })
     const before = await login()
     metadata['authorization_servers'] = [other.origin]
     const sent: string[] = []

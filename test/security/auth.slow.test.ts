@@ -12,8 +12,13 @@ import { createManualClock } from '../clock.ts'
 import { cli, place } from '../process.ts'
 import { type Answer, ask, initialize, modern, open, speak, TOKEN } from '../server/echo.ts'
 import { modern as modernServer, scripted } from '../upstream/host.ts'
-import { authorization, listening, resource, saidOfItself } from '../upstream/oauth/rig.ts'
-import { client, type Front, front, runs } from './http-app.ts'
+import {
+  listenOnFreePort,
+  oauthMetadata,
+  startAuthorizationServer,
+  startProtectedServer,
+} from '../upstream/oauth/oauth-servers.ts'
+import { connectWithToken, countRuns, type HttpApp, startHttpApp } from './http-app.ts'
 import { type Issuer, person, startIssuer } from './issuer.ts'
 
 const METADATA = '/.well-known/oauth-protected-resource'
@@ -25,9 +30,9 @@ async function guarded(
   oauth: Record<string, unknown> = {},
   settings: Record<string, unknown> = {},
   issuer?: Issuer,
-): Promise<Front & { readonly issuer: Issuer; readonly own: string; status(token: string): Promise<number> }> {
+): Promise<HttpApp & { readonly issuer: Issuer; readonly own: string; status(token: string): Promise<number> }> {
   const of = issuer ?? (await startIssuer())
-  const server = await front({ oauth: { issuer: of.origin, ...oauth } }, settings)
+  const server = await startHttpApp({ oauth: { issuer: of.origin, ...oauth } }, settings)
   return Object.assign(server, {
     issuer: of,
     own: `${server.url}/mcp`,
@@ -43,7 +48,7 @@ const claims = ({ issuer, own }: { readonly issuer: Issuer; readonly own: string
   exp: nowS() + 600,
 })
 
-function unauthorized(answer: Answer, { url }: Front): void {
+function unauthorized(answer: Answer, { url }: HttpApp): void {
   expect(answer.status).toBe(401)
   expect(answer.headers['www-authenticate']).toBe(
     `Bearer realm="pegboard", error="invalid_token", resource_metadata="${url}${METADATA}/mcp"`,
@@ -52,7 +57,7 @@ function unauthorized(answer: Answer, { url }: Front): void {
 
 test('AUTH-01: a token for another service gets 401 with the metadata, and reaches no server', async () => {
   const reached: string[] = []
-  const behind = await listening(() => (request, response) => {
+  const behind = await listenOnFreePort(() => (request, response) => {
     // Pegboard polls this by itself; no token and no call is involved.
     let body = ''
     request.setEncoding('utf8').on('data', (chunk) => {
@@ -79,7 +84,7 @@ test('AUTH-01: a token for another service gets 401 with the metadata, and reach
     )
   for (const aud of [url, `${own}/`, `${own}/x`, own.replace('/mcp', ''), [], undefined])
     unauthorized(await ask(url, { ...bearer(await issuer.sign({ ...claims(server), aud })), body: initialize }), server)
-  expect(await runs(server)).toBe(0)
+  expect(await countRuns(server)).toBe(0)
   expect(reached.length).toBeGreaterThan(0)
   expect(reached.filter((one) => one.includes('tools/call') || one.includes('Bearer'))).toEqual([])
 })
@@ -158,11 +163,11 @@ test('AUTH-04: a token in the address gets 401, even a valid one, and is never l
 })
 
 test('AUTH-06: Pegboard rejects an internal address that a server names for its login, and the status says so', async () => {
-  const as = await authorization()
-  const behind = await resource(as, { challenge: 'Bearer resource_metadata="http://169.254.169.254/x"' })
+  const as = await startAuthorizationServer()
+  const behind = await startProtectedServer(as, { challenge: 'Bearer resource_metadata="http://169.254.169.254/x"' })
   onTestFinished(as.close)
   onTestFinished(behind.close)
-  const { app } = await front({}, { mcpServers: { web: { url: behind.url, start: 'eager' } } })
+  const { app } = await startHttpApp({}, { mcpServers: { web: { url: behind.url, start: 'eager' } } })
   await expect.poll(() => app.upstreams.status()[0]?.state).toBe('failing')
   expect(app.upstreams.status()[0]?.reason).toBe('The address is refused: a metadata address is not allowed here')
   expect(as.requests).toEqual([])
@@ -183,11 +188,11 @@ async function login(
   metadata: (origin: string) => object,
 ): Promise<{ readonly code: number; readonly stderr: string; readonly opened: boolean; readonly requests: string[] }> {
   const requests: string[] = []
-  const { origin, close } = await listening((own) => (request, response) => {
+  const { origin, close } = await listenOnFreePort((own) => (request, response) => {
     requests.push(`${request.method} ${request.url}`)
     const json = (body: object): void => void response.end(JSON.stringify(body))
     response.setHeader('content-type', 'application/json')
-    const said = saidOfItself(own, request.url, { registration_endpoint: `${own}/register`, ...metadata(own) })
+    const said = oauthMetadata(own, request.url, { registration_endpoint: `${own}/register`, ...metadata(own) })
     if (said) return json(said)
     if (request.url === '/register') {
       response.statusCode = 201
@@ -249,11 +254,11 @@ describe.skipIf(process.platform === 'win32')('AUTH-10', () => {
   /** A login that waits for its redirect, in its own process. */
   async function waiting(flags: readonly string[]) {
     const requests: string[] = []
-    const { origin, close } = await listening((own) => (request, response) => {
+    const { origin, close } = await listenOnFreePort((own) => (request, response) => {
       requests.push(`${request.method} ${request.url}`)
       const json = (body: object): void => void response.end(JSON.stringify(body))
       response.setHeader('content-type', 'application/json')
-      const said = saidOfItself(own, request.url, { registration_endpoint: `${own}/register` })
+      const said = oauthMetadata(own, request.url, { registration_endpoint: `${own}/register` })
       if (said) return json(said)
       if (request.url === '/register') {
         response.statusCode = 201
@@ -343,7 +348,7 @@ describe('AUTH-11', () => {
     const clock = createManualClock(Date.now())
     const ticking = { ...systemClock, now: () => clock.now() + systemClock.now() - began }
     const began = systemClock.now()
-    const server = await front(
+    const server = await startHttpApp(
       { tokens: [{ token: BOB, principal: 'bob' }] },
       { mcpServers: { old: { ...scripted(), start: 'eager' }, new: { ...modernServer(), start: 'eager' } } },
       { clock: ticking, app: ticking },
@@ -379,7 +384,7 @@ describe('AUTH-11', () => {
       [{ ...asking, arguments: { x: 1 }, requestState, inputResponses }, TOKEN],
     ] as const)
       expect((await post(params, token)).error?.code).toBe(-32602)
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
     // No other answer reached the call: it still accepts the answer of its own client.
     const again = await post({ ...asking, requestState, inputResponses })
     expect(JSON.parse((again.result as { content: [{ text: string }] }).content[0].text)).toEqual(
@@ -393,12 +398,12 @@ describe('AUTH-11', () => {
     const requestState = (await post(asking)).result?.['requestState']
     clock.pass(2 * 60 * 60_000)
     expect((await post({ ...asking, requestState, inputResponses })).error?.code).toBe(-32602)
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   }, 60_000)
 })
 
 test('AUTH-13: a token that is too short, too long, empty, repeated or has a suffix gets 401, never 500', async () => {
-  const server = await front({ tokens: [{ token: 'a-token-of-another-length-altogether', principal: 'ann' }] })
+  const server = await startHttpApp({ tokens: [{ token: 'a-token-of-another-length-altogether', principal: 'ann' }] })
   const { url, port } = server
   for (const authorization of [
     '',
@@ -448,7 +453,7 @@ test.each([
   ['GET', '/callback'],
   ['GET', '/login'],
 ])('AUTH-14: the request %s %s gets 404, because Pegboard issues no tokens', async (method, path) => {
-  const server = await front({ oauth: { issuer: 'https://issuer.example' } })
+  const server = await startHttpApp({ oauth: { issuer: 'https://issuer.example' } })
   for (const anonymous of [true, false])
     expect(
       (await ask(server.url, { method, path, anonymous, ...(method === 'POST' ? { body: {} } : {}) })).status,
@@ -458,7 +463,7 @@ test.each([
 describe('an access token', () => {
   test('of a real issuer grants access and names the principal', async () => {
     const server = await guarded()
-    const machine = await client(server.url, await server.issuer.token(server.own))
+    const machine = await connectWithToken(server.url, await server.issuer.token(server.own))
     expect(answerOf(await machine.callTool({ name: 'probe__who', arguments: {} }))).toEqual({
       principal: 'oauth:machine',
       profile: 'default',
@@ -498,7 +503,7 @@ describe('an access token', () => {
   test('cannot claim the name of a local token', async () => {
     const server = await guarded({ principalClaim: 'preferred_username' })
     const token = await server.issuer.sign({ ...claims(server), preferred_username: 'local' })
-    const told = await (await client(server.url, token)).callTool({ name: 'probe__who', arguments: {} })
+    const told = await (await connectWithToken(server.url, token)).callTool({ name: 'probe__who', arguments: {} })
     expect(answerOf(told)).toMatchObject({ principal: 'oauth:local' })
   })
 
@@ -515,7 +520,7 @@ describe('an access token', () => {
     )
     const { issuer, own, url } = server
     const seen = async (scope: string): Promise<string[]> =>
-      (await (await client(url, await issuer.token(own, scope))).listTools()).tools
+      (await (await connectWithToken(url, await issuer.token(own, scope))).listTools()).tools
         .map(({ name }) => name)
         .filter((name) => /^(probe|hello)/.test(name))
     const read = ['probe__echo', 'probe__wait', 'probe__runs', 'probe__who']
@@ -570,7 +575,7 @@ describe('an access token', () => {
 
   test('of an issuer that reports another name is rejected', async () => {
     const issuer = await startIssuer()
-    const server = await front({ oauth: { issuer: `${issuer.origin}/tenant` } })
+    const server = await startHttpApp({ oauth: { issuer: `${issuer.origin}/tenant` } })
     const token = await issuer.sign({
       iss: `${issuer.origin}/tenant`,
       aud: `${server.url}/mcp`,
@@ -583,14 +588,14 @@ describe('an access token', () => {
 
   test('is not sent to upstream servers', async () => {
     const seen: string[] = []
-    const behind = await listening(() => (request, response) => {
+    const behind = await listenOnFreePort(() => (request, response) => {
       seen.push(JSON.stringify(request.headers))
       response.writeHead(404).end()
     })
     onTestFinished(behind.close)
     const server = await guarded({}, { mcpServers: { web: { url: `${behind.origin}/mcp` } } })
     const token = await server.issuer.token(server.own)
-    const machine = await client(server.url, token)
+    const machine = await connectWithToken(server.url, token)
     await machine.listTools()
     await expect.poll(() => seen.length).toBeGreaterThan(0)
     expect(seen.join()).not.toContain(token)
@@ -622,14 +627,14 @@ test('scheduled work of an access token runs with the current rights of its scop
   const dir = temporaryFolder()
   const settings = { execution: { watchers: true, scheduler: true } }
   const scopes = { 'probe:read': { tools: ['probe.*'], effect: 'read' } }
-  const plan = async (oauth: Record<string, unknown>, work: (to: Client) => Promise<void>): Promise<Front> => {
-    const server = await front(
+  const plan = async (oauth: Record<string, unknown>, work: (to: Client) => Promise<void>): Promise<HttpApp> => {
+    const server = await startHttpApp(
       { publicUrl: 'http://127.0.0.1:9', oauth: { issuer: issuer.origin, ...oauth } },
       settings,
       { dir },
     )
     await server.app.work()
-    await work(await client(server.url, await issuer.token('http://127.0.0.1:9/mcp', 'probe:read')))
+    await work(await connectWithToken(server.url, await issuer.token('http://127.0.0.1:9/mcp', 'probe:read')))
     return server
   }
   const first = await plan({ scopes }, async (machine) => {
@@ -647,16 +652,16 @@ test('scheduled work of an access token runs with the current rights of its scop
     await expect.poll(hear, { timeout: 20_000, interval: 500 }).toContain('[NOTICE] Scheduled job one (probe.echo)')
     expect(told.join()).toMatch(/E_NOT_FOUND|no tool/i)
   })
-  expect(await runs(second)).toBe(0)
+  expect(await countRuns(second)).toBe(0)
 }, 60_000)
 
 test('scheduled work of an access token does not run if the token expired longer ago than configured', async () => {
   const issuer = await startIssuer({ ttlS: 5 })
   const settings = { execution: { watchers: true, scheduler: true } }
   const oauth = { issuer: issuer.origin, plannedForMs: 0 }
-  const server = await front({ publicUrl: 'http://127.0.0.1:9', oauth }, settings)
+  const server = await startHttpApp({ publicUrl: 'http://127.0.0.1:9', oauth }, settings)
   await server.app.work()
-  const login = async (): Promise<Client> => client(server.url, await issuer.token('http://127.0.0.1:9/mcp'))
+  const login = async (): Promise<Client> => connectWithToken(server.url, await issuer.token('http://127.0.0.1:9/mcp'))
   const first = await login()
   await first.callTool({ name: 'schedule_once', arguments: { when: 'in 6s', name: 'probe.echo', label: 'one' } })
   const told: string[] = []
@@ -667,12 +672,12 @@ test('scheduled work of an access token does not run if the token expired longer
   }
   await expect.poll(hear, { timeout: 30_000, interval: 2_000 }).toContain('[NOTICE] Scheduled job one (probe.echo)')
   expect(told.join()).toContain('its login ended longer ago than server.http.oauth.plannedForMs')
-  expect(await runs(server)).toBe(0)
+  expect(await countRuns(server)).toBe(0)
 }, 60_000)
 
 test('the metadata names the issuer and the public address of this server, and does not exist without an issuer', async () => {
   const issuer = await startIssuer()
-  const server = await front({
+  const server = await startHttpApp({
     publicUrl: 'https://mcp.example.com',
     oauth: { issuer: issuer.origin, scopes: { read: { effect: 'read' } } },
   })
@@ -691,6 +696,6 @@ test('the metadata names the issuer and the public address of this server, and d
     expect(
       (await ask(server.url, { method: 'GET', path, anonymous: true, headers: { host: 'evil.example' } })).status,
     ).toBe(403)
-    expect((await ask((await front()).url, { method: 'GET', path, anonymous: true })).status).toBe(404)
+    expect((await ask((await startHttpApp()).url, { method: 'GET', path, anonymous: true })).status).toBe(404)
   }
 })

@@ -1,5 +1,5 @@
 /** Every route by which a client can run a tool. */
-export const waysTo = (
+export const callRoutes = (
   name: string,
 ): ReadonlyArray<{ readonly name: string; readonly arguments: Record<string, unknown> }> => [
   { name, arguments: {} },
@@ -11,7 +11,7 @@ export const waysTo = (
 ]
 
 /** An answer without values that differ each time. */
-export const plain = (answer: unknown): string =>
+export const withoutChangingValues = (answer: unknown): string =>
   (JSON.stringify(answer) ?? '')
     .replaceAll(/[0-9a-f]{8}-[0-9a-f-]{27}/g, '<id>')
     .replaceAll(/\b[0-9a-f]{12}\b/g, '<id>')
@@ -20,7 +20,7 @@ export const plain = (answer: unknown): string =>
     .replaceAll(/(_ms|_at|[a-z]At|elapsed\w*)(\\*":)(?:\d[\d.]*|\\*"[^"]*")/g, '$1$2<time>')
 
 /** Every tool with an address argument, and its arguments; after a blank, another way to use it. */
-export const addressed = (url: string): Readonly<Record<string, object>> => ({
+export const toolsWithUrl = (url: string): Readonly<Record<string, object>> => ({
   'http.get': { url },
   'http.head': { url },
   'http.options': { url },

@@ -16,18 +16,21 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { type Kind, kinds, makeDatabase, servers, sqliteIn, type TestDatabase } from '../databases.ts'
-import { SHOP } from '../modules/database-rig.ts'
-import { type Served, served } from './app-with-client.ts'
+import { SHOP } from '../modules/database-app.ts'
+import { type AppWithClient, startAppWithClient } from './app-with-client.ts'
 import { least, soonest } from './lag.ts'
 
 type Settings = Record<string, unknown>
 
 /** The module with these settings. */
 async function open(config: Settings = {}, dir = temporaryFolder()) {
-  const all = await served({ database: { config } }, { dir, settings: { execution: { maxResultTokens: 0 } } })
+  const all = await startAppWithClient(
+    { database: { config } },
+    { dir, settings: { execution: { maxResultTokens: 0 } } },
+  )
   const full = (tool: string): string => `database.${tool}`
-  const call: Served['call'] = (tool, input, more) => all.call(full(tool), input, more)
-  const fails: Served['fails'] = (tool, input, more) => all.fails(full(tool), input, more)
+  const call: AppWithClient['call'] = (tool, input, more) => all.call(full(tool), input, more)
+  const fails: AppWithClient['fails'] = (tool, input, more) => all.fails(full(tool), input, more)
   return { ...all, call, fails }
 }
 
@@ -1130,7 +1133,7 @@ test('no tool creates companion files that SQLite would write into a database', 
     filesystem: { config: { roots: ['{{workspace}}'] } },
     database: { config: { connections: { default: { driver: 'sqlite', database: name, policy: 'readonly' } } } },
   }
-  const { call, fails } = await served(modules, { dir })
+  const { call, fails } = await startAppWithClient(modules, { dir })
   for (const path of [`${name}-journal`, `${name}-wal`, `${name}-SHM`]) {
     await call('filesystem.write', { path: 'planted', content: 'x' })
     for (const [tool, input] of [

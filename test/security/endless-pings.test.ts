@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { expect, it } from 'vitest'
 import { until, withServers } from '../upstream/host.ts'
-import { listening } from '../upstream/oauth/rig.ts'
+import { listenOnFreePort } from '../upstream/oauth/oauth-servers.ts'
 
 it('a remote server with endless pings holds at most 32 connections, its calls still work, and Node warns of nothing', async () => {
   const warned: string[] = []
@@ -18,7 +18,7 @@ it('a remote server with endless pings holds at most 32 connections, its calls s
     'tools/list': { tools: [{ name: 'who', inputSchema: { type: 'object' } }] },
     'tools/call': { content: [{ type: 'text', text: 'me' }] },
   }
-  const { origin, close } = await listening(() => async (request, response) => {
+  const { origin, close } = await listenOnFreePort(() => async (request, response) => {
     if (request.method === 'GET') {
       stream = response.writeHead(200, { 'content-type': 'text/event-stream' })
       return void response.flushHeaders()

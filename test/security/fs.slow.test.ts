@@ -13,7 +13,7 @@ import { put, tempDir } from '../loader/setup.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, place } from '../process.ts'
 import { lowestFreeDescriptor } from '../process-limits.ts'
-import { type Served, served } from './app-with-client.ts'
+import { type AppWithClient, startAppWithClient } from './app-with-client.ts'
 import { least, soonest } from './lag.ts'
 
 /** A separate mount namespace, in which anything can be mounted. */
@@ -28,7 +28,7 @@ function canMount(): boolean {
   }
 }
 
-interface Files extends Served {
+interface Files extends AppWithClient {
   readonly root: string
 }
 
@@ -41,7 +41,10 @@ async function filesWith(
   const dir = temporaryFolder()
   await put(dir, content)
   const settings = { execution: { maxResultTokens: 0 } }
-  const all = await served({ filesystem: { config: { readonly: false, ...config } }, ...modules }, { dir, settings })
+  const all = await startAppWithClient(
+    { filesystem: { config: { readonly: false, ...config } }, ...modules },
+    { dir, settings },
+  )
   const full = (tool: string): string => (tool.includes('.') ? tool : `filesystem.${tool}`)
   return {
     ...all,
@@ -98,8 +101,8 @@ test('FS-01: no tool leaves the roots by dots or an absolute path, and the error
     expect(await codes(files, path)).toEqual(all(path, 'E_PATH_OUTSIDE_ROOT'))
     const message = await files.call('read', { path }).catch((error: Error) => error.message)
     expect(message).toBe(`'${path}' is outside the allowed folders (modules.filesystem.config.roots).`)
-    const { said } = await files.fails('read', { path })
-    expect(said).not.toContain(files.root)
+    const { answerText } = await files.fails('read', { path })
+    expect(answerText).not.toContain(files.root)
   }
 })
 

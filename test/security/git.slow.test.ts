@@ -3,12 +3,12 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
-import { served } from './app-with-client.ts'
+import { startAppWithClient } from './app-with-client.ts'
 
 const shell = { shell: { config: { enabled: true, allowed_commands: ['git'] } } }
 
 test('git runs no program that a repository-like folder names', async () => {
-  const { call, dir } = await served({ ...shell, filesystem: { config: { roots: ['{{workspace}}'] } } })
+  const { call, dir } = await startAppWithClient({ ...shell, filesystem: { config: { roots: ['{{workspace}}'] } } })
   const mark = join(dir, 'ran')
   const script = `#!/bin/sh\ntouch ${mark}\n`
   await call('filesystem.write', { path: 'trap/HEAD', content: 'ref: refs/heads/main\n' })
@@ -25,7 +25,7 @@ test('git runs no program that a repository-like folder names', async () => {
 })
 
 test('git runs no hook, file monitor, editor or ext:: transport of a real repository', async () => {
-  const { call, dir } = await served(shell)
+  const { call, dir } = await startAppWithClient(shell)
   const mark = join(dir, 'ran')
   const repository = join(dir, 'work')
   mkdirSync(repository)
@@ -48,7 +48,7 @@ test('git runs no hook, file monitor, editor or ext:: transport of a real reposi
 const sandboxed = spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', '--proc', '/proc', 'true']).status === 0
 
 test.runIf(sandboxed)('programs of a nested repository configuration run only in the sandbox', async () => {
-  const { call, dir } = await served(shell)
+  const { call, dir } = await startAppWithClient(shell)
   const outside = temporaryFolder()
   const run = (name: string): string => `sh -c "touch ${join(outside, name)} made-${name}; cat"`
   const repository = join(dir, 'work')
@@ -74,7 +74,7 @@ test.runIf(sandboxed)('programs of a nested repository configuration run only in
 })
 
 test('git outside the sandbox checks no signature with a program that a repository names', async () => {
-  const { call, dir } = await served({
+  const { call, dir } = await startAppWithClient({
     shell: { config: { enabled: true, allowed_commands: [{ command: 'git', sandbox: false }] } },
   })
   const mark = join(dir, 'ran')
@@ -105,7 +105,7 @@ const ME = {
 
 /** A repository with one commit in a folder that tools can write. */
 async function repository(config: object = outside) {
-  const all = await served(config as typeof outside)
+  const all = await startAppWithClient(config as typeof outside)
   const folder = join(all.dir, 'work')
   mkdirSync(folder)
   const git = (...args: string[]): string =>
@@ -288,7 +288,7 @@ test('git outside the sandbox resists unusual names, and ignores a repository th
   git('config', 'filter.x.clean', 'cat')
   const inner = { shell: { config: { ...outside.shell.config, roots: ['inner'] } } }
   mkdirSync(join(folder, 'inner'))
-  const below = await served(inner, { settings: {}, dir: folder })
+  const below = await startAppWithClient(inner, { settings: {}, dir: folder })
   expect(await below.call('shell.run', { command: 'git', args: ['status', '--short'] })).toMatchObject({ exit_code: 0 })
   expect(await call('shell.run', { command: 'git', args: ['--version'] })).toMatchObject({ exit_code: 0 })
   expect(existsSync(mark)).toBe(false)

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { answerOf } from '../app.ts'
 import { heldMiB } from '../memory.ts'
 import { TOKEN } from '../server/echo.ts'
-import { client, type Front, front } from './http-app.ts'
+import { connectWithToken, type HttpApp, startHttpApp } from './http-app.ts'
 
 const ANN = 'the-token-that-ann-comes-with'
 const EVE = 'the-token-that-eve-comes-with'
@@ -15,11 +15,11 @@ const call = (who: Client, name: string, input: object = {}) => who.callTool({ n
 
 describe.each(['legacy', 'modern'] as const)('over %s', (era) => {
   test('R13: a task, watcher or job of another principal gets the same answer as one that never existed', async () => {
-    const server = await front(
+    const server = await startHttpApp(
       { tokens },
       { exposure: { mode: 'discovery' }, execution: { watchers: true, scheduler: true } },
     )
-    const [ann, eve] = [await client(server.url, ANN, era), await client(server.url, EVE, era)]
+    const [ann, eve] = [await connectWithToken(server.url, ANN, era), await connectWithToken(server.url, EVE, era)]
     const begun = async (name: string, input: object) => answerOf(await call(ann, name, input))
     const { task_id } = await begun('background_run', { name: 'probe.wait' })
     const { watcher_id } = await begun('watch_start', { name: 'probe.echo', params: {}, interval: 3_600 })
@@ -56,8 +56,8 @@ describe.each(['legacy', 'modern'] as const)('over %s', (era) => {
 })
 
 test("R13: ids come from the system's random generator: no two are equal, and none follows from another", async () => {
-  const server = await front({ tokens }, { exposure: { mode: 'discovery' } })
-  const ann = await client(server.url, ANN)
+  const server = await startHttpApp({ tokens }, { exposure: { mode: 'discovery' } })
+  const ann = await connectWithToken(server.url, ANN)
   const ids: string[] = []
   for (let n = 0; n < 20; n++) ids.push(answerOf(await call(ann, 'background_run', { name: 'probe.wait' })).task_id)
   expect(new Set(ids).size).toBe(20)
@@ -67,11 +67,11 @@ test("R13: ids come from the system's random generator: no two are equal, and no
 
 test('R13: the description of a tool that returns a handle states its lifetime', async () => {
   const tasks = { resultTtlMs: 7_200_000 }
-  const server = await front(
+  const server = await startHttpApp(
     { tokens },
     { exposure: { mode: 'direct' }, execution: { watchers: true, scheduler: true, tasks } },
   )
-  const { tools } = await (await client(server.url, ANN)).listTools()
+  const { tools } = await (await connectWithToken(server.url, ANN)).listTools()
   const about = (name: string) => tools.find((tool) => tool.name === name)?.description
   expect(about('background_run')).toContain('kept 120 min after the end')
   expect(about('watch_start')).toContain('lasts until watch_stop, or until the tool is gone')
@@ -80,7 +80,7 @@ test('R13: the description of a tool that returns a handle states its lifetime',
 })
 
 test('R79: ended sessions with calls, failures and lists leave nothing behind', async () => {
-  const server = await front({ tokens: [{ token: ANN, principal: 'ann' }] })
+  const server = await startHttpApp({ tokens: [{ token: ANN, principal: 'ann' }] })
   const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
   const listeners = () => process.eventNames().reduce((sum, name) => sum + process.listenerCount(name), 0)
   // Bounded caches are full after this.
@@ -94,7 +94,7 @@ test('R79: ended sessions with calls, failures and lists leave nothing behind', 
   await expect.poll(() => heldMiB() - before.held).toBeLessThan(1)
 }, 240_000)
 
-async function rounds(server: Front, count: number): Promise<void> {
+async function rounds(server: HttpApp, count: number): Promise<void> {
   for (let n = 0; n < count; n++) {
     const token = n % 2 === 0 ? TOKEN : ANN
     const who = new Client(

@@ -5,7 +5,7 @@ import { mapTexts } from '../../src/core/map-texts.ts'
 import { type Answer, temporaryFolder } from '../app.ts'
 import { tags } from '../listed-server.ts'
 import { serve } from '../modules/web-servers.ts'
-import { served } from './app-with-client.ts'
+import { startAppWithClient } from './app-with-client.ts'
 
 // Text from other systems that a module returns: pages, answers of APIs, and messages of people.
 
@@ -30,7 +30,7 @@ it('hidden text of a page or an API reaches no client, in results and errors', a
     answer.writeHead(path.endsWith('missing') ? 404 : 200, { 'content-type': 'application/json; charset=utf-8' })
     answer.end(JSON.stringify({ [`key${HIDDEN}`]: [{ note: `Fine.${HIDDEN}` }] }))
   })
-  const { client } = await served({
+  const { client } = await startAppWithClient({
     http: { config: { access: 'write', allow_private_hosts: true } },
     web: { config: { access: 'write', fetch: { allow_private_network: true } } },
   })
@@ -52,7 +52,7 @@ it('hidden text of a page or an API reaches no client, in results and errors', a
 it('text of a file stays as it is, because edits need its exact characters', async () => {
   const dir = temporaryFolder()
   writeFileSync(join(dir, 'a.txt'), `a\u200bb\r\n\ufeffc\u001b[31md`)
-  const { call } = await served({ filesystem: { config: { roots: ['{{workspace}}'] } } }, { dir })
+  const { call } = await startAppWithClient({ filesystem: { config: { roots: ['{{workspace}}'] } } }, { dir })
   expect((await call('filesystem.read', { path: 'a.txt' })).content).toBe(`a\u200bb\r\n\ufeffc\u001b[31md`)
 })
 
@@ -69,7 +69,7 @@ export default { name: 'chat', description: 'Gets messages of a test.',
       await services.incoming.receive({ platform: 'p', guild_id: '', channel_id: 'c', message_id: '1', reply_to_id: '', user_id: 'u', user_name: text, text, timestamp: Date.now(), attachments: [] })
       return { heard } } } } }`,
   )
-  const { call } = await served({ context: { config: { enabled: true } } }, { dir })
+  const { call } = await startAppWithClient({ context: { config: { enabled: true } } }, { dir })
   expect(await call('chat.get', { text: `Hi${HIDDEN}` })).toEqual({ heard: ['HiHi'] })
   expect((await call('context.message_search', { platform: 'p', channel_id: 'c' })).messages).toMatchObject([
     { text: 'Hi', user_name: 'Hi' },

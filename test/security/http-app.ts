@@ -24,7 +24,7 @@ export default {
   },
 }`
 
-export interface Front extends HttpServer {
+export interface HttpApp extends HttpServer {
   readonly app: App
   readonly dir: string
   readonly logged: string[]
@@ -34,7 +34,7 @@ export interface Front extends HttpServer {
  * The whole product behind a socket; stopped with the test.
  * @param http settings of `server.http`
  */
-export async function front(
+export async function startHttpApp(
   http: Record<string, unknown> = {},
   settings: Record<string, unknown> = {},
   {
@@ -49,7 +49,7 @@ export async function front(
     /** With the state of an earlier server. */
     readonly dir?: string
   } = {},
-): Promise<Front> {
+): Promise<HttpApp> {
   mkdirSync(join(dir, 'modules'), { recursive: true })
   writeFileSync(join(dir, 'modules', 'probe.mjs'), PROBE)
   const server = { ...(settings['server'] as object | undefined), http: { port: 0, ...http } }
@@ -62,12 +62,16 @@ export async function front(
 }
 
 /** Number of runs of a tool. */
-export async function runs({ app }: Front): Promise<unknown> {
+export async function countRuns({ app }: HttpApp): Promise<unknown> {
   const { localCaller } = await import('../../src/core/caller.ts')
   const result = await app.call({ name: 'probe.runs', input: {}, caller: localCaller })
   return (result as { readonly value: { readonly runs: number } }).value.runs
 }
 
 /** Connects a client with a token. */
-export const client = (url: string, token: string, era: Era = 'modern', options: ClientOptions = {}): Promise<Client> =>
-  connectOverHttp(new URL('/mcp', url), token, era, options)
+export const connectWithToken = (
+  url: string,
+  token: string,
+  era: Era = 'modern',
+  options: ClientOptions = {},
+): Promise<Client> => connectOverHttp(new URL('/mcp', url), token, era, options)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { ask, call, initialize, modern, openSession, speak, TOKEN } from '../server/echo.ts'
-import { type Front, front, runs } from './http-app.ts'
+import { countRuns, type HttpApp, startHttpApp } from './http-app.ts'
 
 const AUTH = `Authorization: Bearer ${TOKEN}\r\n`
 const note = JSON.stringify(modern(7, 'tools/call', { name: 'probe__note', arguments: {} }).body)
@@ -15,12 +15,12 @@ const head = (...lines: string[]): string =>
 const LAST = 'GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
 
 /** The status of every response on one connection. */
-async function said(server: Front, bytes: string): Promise<number[]> {
+async function said(server: HttpApp, bytes: string): Promise<number[]> {
   const text = await speak(server.port, bytes)
   return [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status))
 }
 /** Short, so that idle connections end within the test. */
-const hasty = (): Promise<Front> => front({ headersTimeoutMs: 1_500, requestTimeoutMs: 1_500 })
+const hasty = (): Promise<HttpApp> => startHttpApp({ headersTimeoutMs: 1_500, requestTimeoutMs: 1_500 })
 
 describe('an ambiguous request', () => {
   test.each<[string, string]>([
@@ -47,10 +47,10 @@ describe('an ambiguous request', () => {
     const statuses = await said(server, bytes + LAST)
     expect(statuses).toHaveLength(1)
     expect(statuses[0]).toBeGreaterThanOrEqual(400)
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
     // The same inner request is accepted if it is sent as a request.
     expect((await said(server, inner + LAST))[0]).toBe(200)
-    expect(await runs(server)).toBe(1)
+    expect(await countRuns(server)).toBe(1)
   })
 
   test.each([
@@ -77,14 +77,14 @@ describe('an ambiguous request', () => {
   ])('with another request as its body, and which is %s, counts as one request', async (_what, bytes, status) => {
     const server = await hasty()
     expect(await said(server, bytes + LAST)).toEqual([status, 200])
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 
   test('that is two requests gets two answers, and the token of the first does not apply to the second', async () => {
     const server = await hasty()
     const second = inner.replace(AUTH, '')
     expect(await said(server, inner + second + LAST)).toEqual([200, 401, 200])
-    expect(await runs(server)).toBe(1)
+    expect(await countRuns(server)).toBe(1)
   })
 })
 
@@ -105,11 +105,11 @@ describe('a repeated header', () => {
       expect(statuses).toContain(
         (await said(server, `${head(...lines.split('\r\n'), `Content-Length: ${note.length}`)}\r\n${note}`))[0],
       )
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 
   test('is found among three thousand others, also if it decides about access', async () => {
-    const server = await front({ maxHeaderBytes: 64 * 1024 })
+    const server = await startHttpApp({ maxHeaderBytes: 64 * 1024 })
     const many = 'a:b\r\n'.repeat(3_000)
     const send = async (lines: string): Promise<number | undefined> =>
       (
@@ -121,7 +121,7 @@ describe('a repeated header', () => {
     expect(await send(`${AUTH}${NOTE_HEADERS}Origin: https://evil.example\r\n`)).toBe(403)
     expect(await send(`${AUTH}${AUTH}${NOTE_HEADERS}`)).toBe(400)
     expect(await send(NOTE_HEADERS)).toBe(401)
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
     expect(await send(`${AUTH}${NOTE_HEADERS}`)).toBe(200)
   })
 })
@@ -144,7 +144,7 @@ describe('a request line', () => {
       const bytes = `${line}\r\nHost: localhost\r\n${token}${JSON_HEADERS}${NOTE_HEADERS}Content-Length: ${note.length}\r\nConnection: close\r\n\r\n${note}`
       expect(statuses).toContain((await said(server, bytes))[0])
     }
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 
   test('of HTTP/1.0 without a Host gets 403, of HTTP/1.1 gets 400, and so does an empty Host', async () => {
@@ -154,7 +154,7 @@ describe('a request line', () => {
     expect(await said(server, `POST /mcp HTTP/1.1\r\n${rest}`)).toEqual([400])
     expect(await said(server, `POST /mcp HTTP/1.1\r\nHost:\r\n${rest}`)).toEqual([403])
     expect(await said(server, `POST /mcp HTTP/1.0\r\nHost: localhost\r\n${rest.replace(AUTH, '')}`)).toEqual([401])
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 
   test('that requests a tunnel ends the connection, and Pegboard connects to nothing', async () => {
@@ -192,7 +192,7 @@ describe('a foreign header', () => {
     ).toEqual([401])
     const foreign = `GET /health HTTP/1.1\r\nHost: evil.example\r\n${line}\r\nConnection: close\r\n\r\n`
     expect(await said(server, foreign)).toEqual([403])
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 
   test('after the body (a trailer) has no effect as token or Origin', async () => {
@@ -219,7 +219,7 @@ describe('a foreign header', () => {
   })
 
   test('with the token scheme is case-insensitive', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     for (const scheme of ['Bearer', 'bearer', 'BEARER', 'bEARER ']) {
       const headers = { authorization: `${scheme} ${TOKEN}` }
       expect((await ask(server.url, { anonymous: true, headers, body: initialize })).status).toBe(200)
@@ -227,7 +227,7 @@ describe('a foreign header', () => {
   })
 
   test('that is too long for a token gets 431, and the next request is served', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     for (const bytes of [20_000, 200_000]) {
       const said = await speak(server.port, `${head(`Authorization: Bearer ${'x'.repeat(bytes)}`)}\r\n`)
       expect(said).toMatch(/^HTTP\/1\.1 431 /)
@@ -261,19 +261,19 @@ describe('a JSON body that is not a message', () => {
     ['a list of a hundred thousand levels', `[${start}1,"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}]`],
     ['a mark of byte order', `\uFEFF${start}1}`],
   ])('with %s is rejected, nothing runs, and the next request is served', async (_what, body) => {
-    const server = await front()
+    const server = await startHttpApp()
     const session = await openSession(server.url)
     for (const headers of [session, { ...modern(1, 'tools/call', { name: 'probe__note' }).headers }]) {
       const answer = await ask(server.url, { headers, body })
       expect(answer.status === 400 || answer.json.error !== undefined).toBe(true)
       expect(answer.text.length).toBeLessThan(2_000)
     }
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
     expect((await ask(server.url, { headers: session, body: call(3, 'probe__note') })).status).toBe(200)
   })
 
   test('does not pollute object prototypes', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     const session = await openSession(server.url)
     const body =
       '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"probe__echo","arguments":{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}}}'
@@ -287,18 +287,18 @@ describe('a profile in the address', () => {
   test.each(['..', '.', '__proto__', 'constructor', 'toString', 'team%00', 'team/', 'TEAM', 'default.'])(
     'that does not exist gets 404 with a token, and 401 or 404 without: %s',
     async (name) => {
-      const server = await front({}, { profiles: { team: { use: ['hello'] } } })
+      const server = await startHttpApp({}, { profiles: { team: { use: ['hello'] } } })
       const path = `POST /mcp/${name} HTTP/1.1\r\nHost: localhost\r\n`
       const rest = `${JSON_HEADERS}Content-Length: ${note.length}\r\nConnection: close\r\n\r\n${note}`
       expect(await said(server, `${path}${AUTH}${rest}`)).toEqual([404])
       expect([401, 404]).toContain((await said(server, `${path}${rest}`))[0])
-      expect(await runs(server)).toBe(0)
+      expect(await countRuns(server)).toBe(0)
     },
   )
 
   test('is the profile of the token if that has one, whatever the request claims', async () => {
     const token = 'a-token-for-the-team'
-    const server = await front(
+    const server = await startHttpApp(
       { tokens: [{ token, principal: 'ann', profile: 'team' }] },
       { profiles: { team: { use: ['hello'] } } },
     )
@@ -309,6 +309,6 @@ describe('a profile in the address', () => {
     for (const path of ['/mcp', '/mcp/team', '/mcp/default'])
       await ask(server.url, { path, anonymous: true, headers, body })
     expect((await ask(server.url, { path: '/mcp/default', anonymous: true, headers, body })).status).toBe(403)
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 })

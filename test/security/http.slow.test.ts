@@ -10,7 +10,7 @@ import { routes } from '../../src/server/router.ts'
 import { createManualClock } from '../clock.ts'
 import { cli, place, serveHttp } from '../process.ts'
 import { type Ask, ask, call, initialize, modern, open, openSession, speak, TOKEN } from '../server/echo.ts'
-import { client, front, runs } from './http-app.ts'
+import { connectWithToken, countRuns, startHttpApp } from './http-app.ts'
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
 const ping = (id: number) => ({ jsonrpc: '2.0', id, method: 'ping' })
@@ -29,7 +29,7 @@ describe('HTTP-01', () => {
     ['two origins', ['http://localhost', 'https://evil.example']],
     ['two origins in one', 'http://localhost, https://evil.example'],
   ])('HTTP-01: %s in Origin gets 403, before authentication and before the body is read', async (_what, origin) => {
-    const server = await front()
+    const server = await startHttpApp()
     for (const anonymous of [true, false])
       for (const body of ['not json', call(1, 'probe__echo')]) {
         const headers = { origin } as Record<string, string>
@@ -42,7 +42,7 @@ describe('HTTP-01', () => {
       'POST /mcp HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n',
     )
     expect(said).toMatch(/^HTTP\/1\.1 403 .*connection: close/is)
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 })
 
@@ -61,13 +61,13 @@ test.each([
   ['a host with two ports', (port: number) => `localhost:${port}:80`],
   ['two hosts in one', () => 'localhost, evil.example'],
 ])('HTTP-02: %s in Host gets 403, whatever the token', async (_what, hostOf) => {
-  const server = await front()
+  const server = await startHttpApp()
   const host = hostOf(server.port)
   for (const anonymous of [true, false])
     for (const path of ['/mcp', '/health', '/no-such-page'])
       expect((await ask(server.url, { path, method: 'GET', anonymous, headers: { host } })).status).toBe(403)
   expect((await ask(server.url, { headers: { host }, body: call(1, 'probe__echo') })).status).toBe(403)
-  expect(await runs(server)).toBe(0)
+  expect(await countRuns(server)).toBe(0)
 })
 
 test.each([
@@ -104,7 +104,7 @@ describe('HTTP-06', () => {
   ]
 
   test('HTTP-06: only these routes need no token, and they reveal nothing more', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     expect(routes.filter((route) => route.open).map(({ path }) => path)).toEqual(OPEN)
     for (const { path } of routes.filter((route) => route.open)) {
       const { status, json } = await ask(server.url, { method: 'GET', path, anonymous: true })
@@ -117,7 +117,7 @@ describe('HTTP-06', () => {
   })
 
   test('HTTP-06: no route answers a request without a valid token, whatever its method', async () => {
-    const server = await front({}, { profiles: { team: {} }, telemetry: { prometheus: true } })
+    const server = await startHttpApp({}, { profiles: { team: {} }, telemetry: { prometheus: true } })
     const closed = [...new Set(routes.filter((route) => !route.open).map(({ path }) => path))]
     expect(closed.length).toBeGreaterThan(2)
     const wrong = [undefined, 'Bearer wrong', `Bearer ${TOKEN}x`, `Basic ${TOKEN}`, 'Bearer undefined']
@@ -132,9 +132,9 @@ describe('HTTP-06', () => {
           expect({ path, method, authorization, status }).toEqual({ path, method, authorization, status: expected })
           if (expected === 401) expect(got['www-authenticate']).toMatch(/^Bearer realm="pegboard"/)
         }
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
     // The token of a profile is not that of the operator.
-    const narrow = await front(
+    const narrow = await startHttpApp(
       { tokens: [{ token: 'a-narrow-token-of-ours', principal: 'local', effect: 'read' }] },
       { telemetry: { prometheus: true } },
     )
@@ -144,7 +144,7 @@ describe('HTTP-06', () => {
   }, 60_000)
 
   test('HTTP-06: open routes accept no other method without a token', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     for (const path of OPEN)
       for (const method of VERBS.filter((verb) => verb !== 'GET' && verb !== 'OPTIONS'))
         expect((await ask(server.url, { method, path, anonymous: true })).status).toBe(401)
@@ -169,7 +169,7 @@ describe('HTTP-06', () => {
     '/ready/../mcp',
     '/.well-known/../mcp',
   ])('HTTP-06: the path %s gets 404 with and without a token, and nothing runs', async (path) => {
-    const server = await front()
+    const server = await startHttpApp()
     for (const token of ['', `Authorization: Bearer ${TOKEN}\r\n`]) {
       const body = JSON.stringify(call(1, 'probe__echo'))
       const said = await speak(
@@ -178,11 +178,11 @@ describe('HTTP-06', () => {
       )
       expect(said).toMatch(/^HTTP\/1\.1 40[04] /)
     }
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 
   test('HTTP-06: a caller with a token learns the allowed methods', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     const answer = await ask(server.url, { method: 'PUT', path: '/mcp' })
     expect([answer.status, answer.headers.allow]).toEqual([405, 'POST, GET, DELETE'])
     expect((await ask(server.url, { path: '/sse', body: initialize })).status).toBe(405)
@@ -190,7 +190,7 @@ describe('HTTP-06', () => {
 })
 
 test('HTTP-08: a header that contradicts the tool, method or revision in the body gets 400 with -32020, and nothing runs', async () => {
-  const server = await front()
+  const server = await startHttpApp()
   const params = { name: 'probe__echo', arguments: {} }
   for (const headers of [
     { 'mcp-name': 'probe__note' },
@@ -202,13 +202,13 @@ test('HTTP-08: a header that contradicts the tool, method or revision in the bod
     const answer = await ask(server.url, modern(1, 'tools/call', params, headers))
     expect([headers, answer.status, answer.json.error?.code]).toEqual([headers, 400, -32020])
   }
-  expect(await runs(server)).toBe(0)
+  expect(await countRuns(server)).toBe(0)
   expect((await ask(server.url, modern(1, 'tools/call', params))).status).toBe(200)
-  expect(await runs(server)).toBe(1)
+  expect(await countRuns(server)).toBe(1)
 })
 
 test('HTTP-10: the server rejects an unknown protocol revision with 400 and -32022, and lists the supported ones', async () => {
-  const server = await front()
+  const server = await startHttpApp()
   const answer = await ask(server.url, {
     headers: { 'mcp-protocol-version': '2099-01-01' },
     body: call(1, 'probe__echo'),
@@ -231,20 +231,20 @@ test('HTTP-10: the server rejects an unknown protocol revision with 400 and -320
   expect([other.status, other.json.error?.code]).toEqual([400, -32022])
   const long = await ask(server.url, { headers: { 'mcp-protocol-version': 'x'.repeat(4_000) }, body: list })
   expect([long.status, long.text.length < 500]).toEqual([400, true])
-  expect(await runs(server)).toBe(0)
+  expect(await countRuns(server)).toBe(0)
 })
 
 describe('HTTP-11', () => {
   const announced = `POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\nContent-Length: 104857600\r\n`
 
   test('HTTP-11: a body with a too large Content-Length gets 413 immediately, also with Expect: 100-continue', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     expect(await speak(server.port, `${announced}\r\n`)).toMatch(/^HTTP\/1\.1 413 .*connection: close/is)
     expect(await speak(server.port, `${announced}Expect: 100-continue\r\n\r\n`)).toMatch(/^HTTP\/1\.1 413 /)
   })
 
   test('HTTP-11: a body that exceeds the limit while it arrives gets 413 immediately', async () => {
-    const server = await front({ maxBodyBytes: 10_000 })
+    const server = await startHttpApp({ maxBodyBytes: 10_000 })
     const chunked = announced.replace('Content-Length: 104857600', 'Transfer-Encoding: chunked')
     const chunk = `1000\r\n${' '.repeat(4_096)}\r\n`
     expect(await speak(server.port, `${chunked}\r\n${chunk.repeat(3)}`)).toMatch(/^HTTP\/1\.1 413 /)
@@ -254,7 +254,7 @@ describe('HTTP-11', () => {
   })
 
   test('HTTP-11: unfinished bodies of one principal have a common limit', async () => {
-    const server = await front({ maxBodyBytes: 10_000 })
+    const server = await startHttpApp({ maxBodyBytes: 10_000 })
     const head = announced.replace('Content-Length: 104857600', 'Content-Length: 10000')
     const stuck = await Promise.all(
       Array.from(
@@ -309,8 +309,8 @@ describe('HTTP-11', () => {
 
 test('HTTP-13: the time limit closes two hundred connections that send one byte per five seconds, and they delay no other client', async () => {
   // The default limits.
-  const server = await front()
-  const fast = await client(server.url, TOKEN)
+  const server = await startHttpApp()
+  const fast = await connectWithToken(server.url, TOKEN)
   const began = performance.now()
   let open = 200
   const drips = Array.from(
@@ -346,7 +346,7 @@ test('HTTP-13: the time limit closes two hundred connections that send one byte 
     expect(after).toBeGreaterThan(14_500)
   }
   // The headers arrive in time, the body does not.
-  const other = await front({ headersTimeoutMs: 500, requestTimeoutMs: 1_000 })
+  const other = await startHttpApp({ headersTimeoutMs: 500, requestTimeoutMs: 1_000 })
   const half = `POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{`
   expect(await speak(other.port, half)).toMatch(/^HTTP\/1\.1 408 /)
 }, 60_000)
@@ -362,18 +362,18 @@ describe('HTTP-15', () => {
     'application/json+x',
     '',
   ])('HTTP-15: a body of type %j gets 415, and nothing runs', async (type) => {
-    const server = await front()
+    const server = await startHttpApp()
     const session = await openSession(server.url)
     for (const path of ['/mcp', '/messages?sessionId=x']) {
       const headers = { ...session, 'content-type': type }
       const answer = await ask(server.url, { path, headers, body: call(1, 'probe__note') })
       expect([answer.status, answer.headers['access-control-allow-origin']]).toEqual([415, undefined])
     }
-    expect(await runs(server)).toBe(0)
+    expect(await countRuns(server)).toBe(0)
   })
 
   test('HTTP-15: a compressed body or another character set does not bypass the type check', async () => {
-    const server = await front()
+    const server = await startHttpApp()
     expect((await ask(server.url, { headers: { 'content-encoding': 'gzip' }, body: list })).status).toBe(415)
     const utf16 = Buffer.from(JSON.stringify(initialize), 'utf16le')
     expect(
@@ -382,7 +382,7 @@ describe('HTTP-15', () => {
   })
 
   test('HTTP-15: a foreign preflight gets 403 without an allowed origin, and an allowed one lists the headers', async () => {
-    const server = await front({ allowedOrigins: ['app.example'] })
+    const server = await startHttpApp({ allowedOrigins: ['app.example'] })
     const asked = {
       'access-control-request-method': 'POST',
       'access-control-request-headers': 'authorization, mcp-param-city, x-evil',
@@ -407,7 +407,7 @@ describe('HTTP-15', () => {
 
 test('HTTP-16: one principal gets sixteen of ten thousand streams of any kind, others get theirs, and a closed stream frees a slot', async () => {
   const BOB = 'another-token-for-bob'
-  const server = await front({ tokens: [{ token: BOB, principal: 'bob' }] })
+  const server = await startHttpApp({ tokens: [{ token: BOB, principal: 'bob' }] })
   const session = await openSession(server.url)
   const listen = modern('sub', 'subscriptions/listen', { notifications: { toolsListChanged: true } })
   const kinds: readonly Ask[] = [listen, { method: 'GET', path: '/sse' }, { method: 'GET', headers: session }]
@@ -462,7 +462,7 @@ test('HTTP-16: one principal gets sixteen of ten thousand streams of any kind, o
 describe('HTTP-17', () => {
   test('HTTP-17: the server answers 400 without a session id, and 404 if the id is unknown, malformed or belongs to another caller', async () => {
     const BOB = 'another-token-for-bob'
-    const server = await front({ tokens: [{ token: BOB, principal: 'bob' }] })
+    const server = await startHttpApp({ tokens: [{ token: BOB, principal: 'bob' }] })
     const session = await openSession(server.url)
     const id = session['mcp-session-id']
     for (const request of [{ body: ping(1) }, { method: 'GET' }, { method: 'DELETE' }]) {
@@ -492,7 +492,7 @@ describe('HTTP-17', () => {
 
   test('HTTP-17: the server answers 404 after the session timed out', async () => {
     const clock = createManualClock(Date.now())
-    const server = await front({ sessionIdleMs: 60_000 }, {}, { clock })
+    const server = await startHttpApp({ sessionIdleMs: 60_000 }, {}, { clock })
     const [idle, used] = [await openSession(server.url), await openSession(server.url)]
     clock.pass(40_000)
     expect((await ask(server.url, { headers: used, body: ping(1) })).status).toBe(200)
@@ -504,7 +504,7 @@ describe('HTTP-17', () => {
 
   test('HTTP-17: a caller at the session limit replaces its own sessions, not those of others', async () => {
     const BOB = 'another-token-for-bob'
-    const server = await front({ maxSessions: 20, tokens: [{ token: BOB, principal: 'bob' }] })
+    const server = await startHttpApp({ maxSessions: 20, tokens: [{ token: BOB, principal: 'bob' }] })
     const bob = { anonymous: true, headers: { authorization: `Bearer ${BOB}` } }
     const { headers } = await ask(server.url, { ...bob, body: initialize })
     for (let at = 0; at < 60; at++) await openSession(server.url)
@@ -516,9 +516,9 @@ describe('HTTP-17', () => {
 
 test('HTTP-19: five hundred interleaved calls of two clients all get their own answers, in both eras', async () => {
   const BOB = 'another-token-for-bob'
-  const server = await front({ tokens: [{ token: BOB, principal: 'bob' }] })
+  const server = await startHttpApp({ tokens: [{ token: BOB, principal: 'bob' }] })
   for (const era of ['modern', 'legacy'] as const) {
-    const clients = [await client(server.url, TOKEN, era), await client(server.url, BOB, era)]
+    const clients = [await connectWithToken(server.url, TOKEN, era), await connectWithToken(server.url, BOB, era)]
     const calls = Array.from({ length: 500 }, async (_, at) => {
       const nonce = `${at}-${Math.random()}`
       const result = await clients[at % 2]?.callTool({ name: 'probe__echo', arguments: { nonce } })
@@ -526,11 +526,11 @@ test('HTTP-19: five hundred interleaved calls of two clients all get their own a
     })
     await Promise.all(calls)
   }
-  expect(await runs(server)).toBe(1_000)
+  expect(await countRuns(server)).toBe(1_000)
 }, 60_000)
 
 test('HTTP-21: GET and DELETE of the revision without sessions get 405, and Last-Event-ID has no effect', async () => {
-  const server = await front()
+  const server = await startHttpApp()
   for (const method of ['GET', 'DELETE']) {
     const headers = { 'mcp-protocol-version': '2026-07-28', 'last-event-id': '7' }
     const answer = await ask(server.url, { method, headers })

@@ -4,10 +4,10 @@ import { expect, test } from 'vitest'
 import { sameName } from '../../modules/_names.ts'
 import { deliveryText } from '../../modules/relay/queue.ts'
 import { temporaryFolder } from '../app.ts'
-import { type Served, served } from './app-with-client.ts'
+import { type AppWithClient, startAppWithClient } from './app-with-client.ts'
 
-const moderated = (users: readonly object[]): Promise<Served> =>
-  served(
+const moderated = (users: readonly object[]): Promise<AppWithClient> =>
+  startAppWithClient(
     { moderation: { config: { users } }, relay: { config: { enabled: true, users: ['Ada', 'Bob'] } } },
     { settings: { profiles: { default: { flags: { user_blocking_enabled: true } } } } },
   )
@@ -94,7 +94,7 @@ test('an access rule of a board that cannot be parsed grants access to no one', 
       ],
     }),
   )
-  const { call } = await served({ bbs: { config: { host_file } } }, { dir })
+  const { call } = await startAppWithClient({ bbs: { config: { host_file } } }, { dir })
   const shown = await call('bbs.this_bbs', { kind: 'subs', group: 'All', limit: 50 })
   expect(shown.subs.map(({ name }: { name: string }) => name)).toEqual([
     'Open 0',
@@ -115,7 +115,7 @@ test('a part of the name of a closed sub does not reveal that it exists', async 
     host_file,
     JSON.stringify({ msg_groups: [{ name: 'All', subs: [closed, { code: 'GENERAL', name: 'General' }] }] }),
   )
-  const { fails } = await served({ bbs: { config: { host_file } } }, { dir })
+  const { fails } = await startAppWithClient({ bbs: { config: { host_file } } }, { dir })
   for (const sub of ['s', 'secret', 'plan', 'SECRETPLAN'])
     expect(await fails('bbs.this_bbs', { kind: 'recent_messages', sub }), sub).toMatchObject({
       code: 'E_NOT_FOUND',

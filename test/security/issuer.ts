@@ -4,7 +4,7 @@ import type { OAuthClientProvider, StoredOAuthTokens } from '@modelcontextprotoc
 import { exportJWK, generateKeyPair, type JWK, type JWTHeaderParameters, SignJWT } from 'jose'
 import Provider from 'oidc-provider'
 import { onTestFinished } from 'vitest'
-import { browse, listening } from '../upstream/oauth/rig.ts'
+import { listenOnFreePort, logInLikePerson } from '../upstream/oauth/oauth-servers.ts'
 
 /** A real authorization server that issues JWT access tokens and registers clients, with one client for machines. */
 export interface Issuer {
@@ -71,7 +71,7 @@ export async function startIssuer({ ttlS = 3_600 }: { readonly ttlS?: number } =
       },
     }).callback()
   }
-  const { origin, close } = await listening((own) => {
+  const { origin, close } = await listenOnFreePort((own) => {
     serve(own)
     return (request, response) => {
       requests.push(`${request.method} ${request.url?.split('?')[0]}`)
@@ -113,7 +113,7 @@ export async function startIssuer({ ttlS = 3_600 }: { readonly ttlS?: number } =
 /** The OAuth provider of a client whose person follows every page of the login immediately. */
 export async function person(who: string): Promise<OAuthClientProvider & { readonly code: () => string }> {
   let code = ''
-  const { origin, close } = await listening(() => (request, response) => {
+  const { origin, close } = await listenOnFreePort(() => (request, response) => {
     code = new URL(request.url ?? '', 'http://localhost').searchParams.get('code') ?? ''
     response.end('done')
   })
@@ -145,6 +145,6 @@ export async function person(who: string): Promise<OAuthClientProvider & { reado
       verifier = text
     },
     codeVerifier: () => verifier,
-    redirectToAuthorization: async (page) => void (await browse(page.href, who)),
+    redirectToAuthorization: async (page) => void (await logInLikePerson(page.href, who)),
   }
 }

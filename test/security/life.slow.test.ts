@@ -8,7 +8,7 @@ import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Answer, answerOf } from '../app.ts'
 import { connectOverHttp } from '../client.ts'
-import { evil } from '../failing-server.ts'
+import { evilServer } from '../failing-server.ts'
 import { freePort } from '../fleet.ts'
 import { alive, cli, descendants, place, run, serveHttp, talkTo } from '../process.ts'
 import { serving } from '../signal-ignoring-server.ts'
@@ -148,7 +148,7 @@ describe.runIf(linux)('a server that ignores the end of its stdin and SIGTERM', 
 })
 
 test('LIFE-04: a thousand concurrent echo calls over a hundred sessions get their own answers, 99 of 100 within 2 s, in 512 MB', async () => {
-  const upstream = { ...evil(), start: 'eager' }
+  const upstream = { ...evilServer(), start: 'eager' }
   const served = await serveHttp(
     place(
       { exposure: { mode: 'direct' }, mcpServers: { a: upstream, b: upstream, c: upstream } },
@@ -333,7 +333,7 @@ test.runIf(linux)(
       {
         exposure: { mode: 'direct' },
         execution: { watchers: true, scheduler: true },
-        mcpServers: { s: { ...evil(), start: 'eager' }, t: { ...evil(), start: 'eager' } },
+        mcpServers: { s: { ...evilServer(), start: 'eager' }, t: { ...evilServer(), start: 'eager' } },
       },
       { 'work.mjs': WORK },
     )

@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { initialize, TOKEN } from '../server/echo.ts'
-import { type Front, front, runs } from './http-app.ts'
+import { countRuns, type HttpApp, startHttpApp } from './http-app.ts'
 
 // Requests in unusual notations, which a proxy in front of the server may parse differently.
 
@@ -19,7 +19,7 @@ interface Talk {
   readonly ended: Promise<string>
 }
 
-function talk({ port }: Front): Talk {
+function talk({ port }: HttpApp): Talk {
   let text = ''
   const waiting = new Set<() => void>()
   const socket = connect(port, '127.0.0.1')
@@ -48,7 +48,7 @@ function talk({ port }: Front): Talk {
 const statuses = (text: string): string[] => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => String(status))
 
 test('a rejected request with Expect: 100-continue has its connection closed, so that later bytes are not a request', async () => {
-  const server = await front()
+  const server = await startHttpApp()
   for (const refused of [
     `POST /mcp HTTP/1.1\r\n${HOST}${KIND}`,
     `POST /mcp HTTP/1.1\r\n${HOST}${AUTH}Content-Type: text/plain\r\n`,
@@ -69,11 +69,11 @@ test('a rejected request with Expect: 100-continue has its connection closed, so
   expect(answered.toLowerCase()).toContain('connection: keep-alive')
   let_in.send(`GET /health HTTP/1.1\r\n${HOST}\r\n`)
   expect(statuses(await let_in.hears((text) => text.includes('"ok"')))).toEqual(['100', '200', '200'])
-  expect(await runs(server)).toBe(0)
+  expect(await countRuns(server)).toBe(0)
 })
 
 test('a request of HTTP/1.0 gets no 100 Continue, which it would read as its answer', async () => {
-  const one = talk(await front())
+  const one = talk(await startHttpApp())
   one.send(`POST /mcp HTTP/1.0\r\n${HOST}${AUTH}${KIND}Expect: 100-continue\r\n${LENGTH}\r\n${BODY}`)
   expect(statuses(await one.ended)).toEqual(['200'])
 })
@@ -81,7 +81,7 @@ test('a request of HTTP/1.0 gets no 100 Continue, which it would read as its ans
 test.each(['utf-16le', 'utf-7', '"utf-16"', 'iso-8859-1', 'utf-8; charset=utf-7', ''])(
   'a body with charset %s gets 415, because others may read it differently',
   async (charset) => {
-    const server = await front()
+    const server = await startHttpApp()
     const ask = async (type: string) => {
       const headers = { authorization: `Bearer ${TOKEN}`, accept: 'application/json, text/event-stream' }
       const answer = await fetch(new URL('/mcp', server.url), {
@@ -126,7 +126,7 @@ test.each([
   ['lines without CR', `GET /health HTTP/1.1\nHost: localhost\n\nGET /health HTTP/1.1\r\n${HOST}\r\n`],
   ['a NUL', `GET /health HTTP/1.1\r\n${HOST}X: a\0b\r\n\r\nGET /health HTTP/1.1\r\n${HOST}\r\n`],
 ])('a request with %s gets 400 and ends its connection', async (_what, bytes) => {
-  const one = talk(await front())
+  const one = talk(await startHttpApp())
   one.send(bytes)
   expect(statuses(await one.ended)).toEqual(['400'])
 })

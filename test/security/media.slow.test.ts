@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
 import { PNG } from '../picture-servers.ts'
-import { served } from './app-with-client.ts'
+import { startAppWithClient } from './app-with-client.ts'
 
 const KEY = 'sk-key-of-a-test-0123456789'
 
@@ -14,7 +14,7 @@ async function open(config: object, more: object = {}) {
   const dir = temporaryFolder()
   const cache = join(dir, 'cache')
   mkdirSync(join(cache, 'private'), { recursive: true })
-  const all = await served({ media: { config: { file_cache_dir: cache, ...config, ...more } } }, { dir })
+  const all = await startAppWithClient({ media: { config: { file_cache_dir: cache, ...config, ...more } } }, { dir })
   return { ...all, cache }
 }
 const changing = { workflow_supports: { img2img: true } }
@@ -105,7 +105,7 @@ test('a backend response that is not a picture creates no file, and its error co
       const rig = await open(config)
       const refusal = await rig.fails('media.generate_image', { prompt: 'a cat' })
       expect(refusal.code, what).not.toBe('E_INTERNAL')
-      expect(`${refusal.said} ${rig.logged.join()}`, what).not.toContain(KEY)
+      expect(`${refusal.answerText} ${rig.logged.join()}`, what).not.toContain(KEY)
       const files = readdirSync(rig.cache, { recursive: true, withFileTypes: true }).filter(
         (entry) => !entry.isDirectory(),
       )

@@ -10,7 +10,7 @@ import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
 import { hurried } from '../upstream/host.ts'
-import { plain, waysTo } from './call-routes.ts'
+import { callRoutes, withoutChangingValues } from './call-routes.ts'
 import { soonest } from './lag.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -81,8 +81,10 @@ test.each(MODES)(
         const denied = await connectTo(real, era, {}, 'default', name)
         const unknown = await connectTo(never, era, {}, 'default', name)
         for (const spelling of SPELLINGS)
-          for (const way of waysTo(spelling)) {
-            const [answer, other] = [await callTool(denied, way), await callTool(unknown, way)].map(plain)
+          for (const way of callRoutes(spelling)) {
+            const [answer, other] = [await callTool(denied, way), await callTool(unknown, way)].map(
+              withoutChangingValues,
+            )
             expect(answer, `${way.name} ${spelling}`).toContain('E_NOT_FOUND')
             expect(answer, `${way.name} ${spelling}`).toBe(other)
           }

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { type BotServer, botServer, TOKEN } from '../bot-api.ts'
-import { type Served, served } from './app-with-client.ts'
+import { type AppWithClient, startAppWithClient } from './app-with-client.ts'
 
-interface Rig extends Served {
+interface Rig extends AppWithClient {
   readonly bot: BotServer
   readonly cache: string
 }
@@ -35,7 +35,10 @@ async function open(config: Record<string, unknown> = {}): Promise<Rig> {
     file_cache_dir: cache,
     ...config,
   }
-  const all = await served({ telegram: { config: telegram }, context: { config: { enabled: true } } }, { dir })
+  const all = await startAppWithClient(
+    { telegram: { config: telegram }, context: { config: { enabled: true } } },
+    { dir },
+  )
   return { ...all, bot, cache }
 }
 
@@ -61,7 +64,7 @@ test('MSG-01: neither an error nor a log contains the token of a bot, even if it
     for (const [tool, input] of everyWay) {
       const refusal = await rig.fails(tool, input)
       expect(refusal, tool).toMatchObject({ code, message: expect.stringContaining('bot<redacted>/') })
-      heard.push(refusal.said)
+      heard.push(refusal.answerText)
     }
     const { outcome } = await rig.call('contacts.contacts_send', { contact_id: 'tg:1001', message_text: 'Hi' })
     expect(outcome).toMatchObject({ accepted: false, error: expect.stringContaining('bot<redacted>/sendMessage') })

@@ -19,12 +19,12 @@ import { StreamTransport } from '../client.ts'
 import { braveApi, crawl4aiApi, duckduckgoPages, json, serve } from '../modules/web-servers.ts'
 import { cli, place, talkTo } from '../process.ts'
 import { canMount } from '../small-disk.ts'
-import { type Served, served } from './app-with-client.ts'
-import { addressed } from './call-routes.ts'
+import { type AppWithClient, startAppWithClient } from './app-with-client.ts'
+import { toolsWithUrl } from './call-routes.ts'
 
 type Settings = Record<string, unknown>
 
-interface Net extends Served {
+interface Net extends AppWithClient {
   /** Files in the folders for files. */
   files(): string[]
 }
@@ -36,7 +36,7 @@ async function open(
 ): Promise<Net> {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'cache'))
-  const all = await served(
+  const all = await startAppWithClient(
     {
       http: { config: { access: 'write', allow_private_hosts: allowsPrivate, roots: ['cache'], ...http } },
       web: {
@@ -58,7 +58,7 @@ async function open(
 async function codes({ call, dir }: Net, url: string): Promise<Record<string, string>> {
   writeFileSync(join(dir, 'cache/up.txt'), 'x')
   const found: Record<string, string> = {}
-  for (const [tool, input] of Object.entries(addressed(url)))
+  for (const [tool, input] of Object.entries(toolsWithUrl(url)))
     found[tool] = await call(tool.split(' ')[0] as string, input).then(
       async (value) => {
         if (tool !== 'http.download') return 'answered'
@@ -69,7 +69,7 @@ async function codes({ call, dir }: Net, url: string): Promise<Record<string, st
     )
   return found
 }
-const all = (code: string) => Object.fromEntries(Object.keys(addressed('')).map((tool) => [tool, code]))
+const all = (code: string) => Object.fromEntries(Object.keys(toolsWithUrl('')).map((tool) => [tool, code]))
 
 /** Counts connections to this machine at any of its addresses. */
 async function canary() {
@@ -204,9 +204,12 @@ test('NET-10: Pegboard supports only http and https, and the error says so', asy
     'javascript:alert(1)',
     'ws://a/',
   ])
-    for (const [tool, input] of Object.entries(addressed(url))) {
-      const { code, said } = await net.fails(tool.split(' ')[0] as string, input)
-      expect([code, /https?\b.*\bhttps?\b/is.test(said)], `${tool} ${url}: ${said}`).toEqual(['E_VALIDATION', true])
+    for (const [tool, input] of Object.entries(toolsWithUrl(url))) {
+      const { code, answerText } = await net.fails(tool.split(' ')[0] as string, input)
+      expect([code, /https?\b.*\bhttps?\b/is.test(answerText)], `${tool} ${url}: ${answerText}`).toEqual([
+        'E_VALIDATION',
+        true,
+      ])
     }
 })
 
@@ -215,10 +218,10 @@ test('NET-11: an address with a password is rejected, and no error or log contai
   const net = await open(true)
   writeFileSync(join(net.dir, 'cache/up.txt'), 'x')
   for (const url of [`http://user:hunter2@127.0.0.1:${port}/`, 'http://user:hunter2@host/', 'http://user:hunter2@'])
-    for (const [tool, input] of Object.entries(addressed(url))) {
-      const { code, said } = await net.fails(tool.split(' ')[0] as string, input)
+    for (const [tool, input] of Object.entries(toolsWithUrl(url))) {
+      const { code, answerText } = await net.fails(tool.split(' ')[0] as string, input)
       expect(['E_VALIDATION', 'E_SSRF_BLOCKED'], tool).toContain(code)
-      expect(said).not.toContain('hunter2')
+      expect(answerText).not.toContain('hunter2')
     }
   expect(net.logged.join()).not.toContain('hunter2')
 })
@@ -245,7 +248,7 @@ test('NET-13: a model can set only allowed headers, and the error lists them', a
       for (const spelled of [name, name.toUpperCase(), `${name} `, ` ${name}`, `${name}\t`]) {
         const refused = await net.fails(tool, { ...input, headers: { [spelled]: value } })
         expect(refused.code, `${tool} ${spelled}`).toBe('E_VALIDATION')
-        if (spelled === name) expect(refused.said, `${tool} ${name}`).toMatch(list)
+        if (spelled === name) expect(refused.answerText, `${tool} ${name}`).toMatch(list)
       }
     for (const value of ['a\r\nX: y', 'a\nb', 'a\rb', 'a\0', 'snow ☃'])
       expect(await net.fails(tool, { ...input, headers: { accept: value } }), tool).toMatchObject({

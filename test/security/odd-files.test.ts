@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { parseList } from '../../modules/todo/format.ts'
 import { temporaryFolder } from '../app.ts'
-import { served } from './app-with-client.ts'
+import { startAppWithClient } from './app-with-client.ts'
 
 /** Opening a pipe blocks until a writer exists; the writer here releases it at the end. */
 function pipe(path: string): string {
@@ -22,7 +22,7 @@ test.skipIf(process.platform !== 'linux')(
     const dir = temporaryFolder()
     const host_file = pipe(join(dir, 'host.json'))
     const directory_file = pipe(join(dir, 'boards.json'))
-    const { fails, call } = await served(
+    const { fails, call } = await startAppWithClient(
       {
         bbs: { config: { host_file, directory_file } },
         archives: { config: { enabled: true, index_file: '/dev/zero' } },
@@ -44,13 +44,13 @@ test.skipIf(process.platform !== 'linux')(
   async () => {
     const dir = temporaryFolder()
     const modules = { memory: { config: { enabled: true } } }
-    const first = await served(modules, { dir })
+    const first = await startAppWithClient(modules, { dir })
     await first.call('memory.task_create', { subject: 'One' })
     await first.app.stop()
     const [store = ''] = readdirSync(join(dir, 'state/kv')).filter((name) => name.endsWith('.json'))
     execFileSync('mv', [join(dir, 'state/kv', store), join(dir, 'kept.json')])
     pipe(join(dir, 'state/kv', store))
-    const { fails } = await served(modules, { dir, settings: { execution: { timeoutMs: 20_000 } } })
+    const { fails } = await startAppWithClient(modules, { dir, settings: { execution: { timeoutMs: 20_000 } } })
     const asked = Array.from({ length: 6 }, () => fails('memory.task_create', { subject: 'Two' }))
     for (const refusal of await Promise.all(asked)) expect(refusal).toMatchObject({ code: 'E_BACKEND_UNAVAILABLE' })
   },
@@ -70,7 +70,7 @@ test.each([
     mkdirSync(join(dir, 'state/files/contacts'), { recursive: true })
     const [todo, active] = [join(dir, 'state/files/TODO.md'), join(dir, 'state/files/contacts/ACTIVE.md')]
     for (const file of [todo, active]) writeFileSync(file, bytes)
-    const { fails } = await served({ contacts: { config: { manage: true } } }, { dir, settings: llm })
+    const { fails } = await startAppWithClient({ contacts: { config: { manage: true } } }, { dir, settings: llm })
     expect(await fails('todo.todo_list')).toMatchObject({
       code: 'E_TOOL_FAILED',
       message: 'TODO.md is not UTF-8 text.',

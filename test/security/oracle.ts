@@ -5,7 +5,7 @@
 export type Effect = 'read' | 'write' | 'destructive'
 
 /** A tool as its author and the operator defined it. */
-export interface Thing {
+export interface OracleTool {
   /** Its text in the answer and in the record of runs. */
   readonly id: string
   readonly owner: string
@@ -22,7 +22,7 @@ export interface Thing {
   readonly replaces?: string
 }
 
-export interface Who {
+export interface OracleCaller {
   readonly profile: string
   readonly roles: readonly string[]
 }
@@ -64,7 +64,7 @@ export interface ProfileLayer extends Layer {
   readonly permissions?: string[]
 }
 
-export interface Said {
+export interface OracleRules {
   readonly file: Layer
   readonly profiles: Readonly<Record<string, ProfileLayer>>
 }
@@ -73,18 +73,18 @@ export interface Said {
 export type Verdict = 'gone' | 'off' | 'ask' | 'runs'
 
 const escaped = (text: string): string => text.replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&')
-const like = (pattern: string, name: string): boolean =>
+const matchesPattern = (pattern: string, name: string): boolean =>
   new RegExp(`^${pattern.split('*').map(escaped).join('.*')}$`, 's').test(name)
-const likeAny = (patterns: readonly string[], names: readonly string[]): boolean =>
-  patterns.some((pattern) => names.some((name) => like(pattern.toLowerCase(), name.toLowerCase())))
+const matchesAny = (patterns: readonly string[], names: readonly string[]): boolean =>
+  patterns.some((pattern) => names.some((name) => matchesPattern(pattern.toLowerCase(), name.toLowerCase())))
 
 /** The operator's name for an owner: `github` for `mcp_github`. */
-export const called = (owner: string): string => owner.replace(/^(mcp|api)_/, '')
+export const shortOwnerName = (owner: string): string => owner.replace(/^(mcp|api)_/, '')
 
 /** Every name of a tool. */
-function everyName({ id, owner, action, wire, aliases }: Thing): string[] {
+function listAllNames({ id, owner, action, wire, aliases }: OracleTool): string[] {
   const short = [action, ...aliases]
-  const owners = [owner, called(owner)]
+  const owners = [owner, shortOwnerName(owner)]
   return [
     id,
     wire,
@@ -94,108 +94,130 @@ function everyName({ id, owner, action, wire, aliases }: Thing): string[] {
 }
 
 /** The names that only this tool has. */
-const itsOwn = ({ id, owner, action, wire }: Thing): string[] => [id, wire, `${called(owner)}.${action}`]
+const listOwnNames = ({ id, owner, action, wire }: OracleTool): string[] => [
+  id,
+  wire,
+  `${shortOwnerName(owner)}.${action}`,
+]
 
-function namesWhom(entry: Exclude<Entry, string>, who: Who): boolean {
+function isForCaller(entry: Exclude<Entry, string>, who: OracleCaller): boolean {
   if (entry.roles && !entry.roles.some((role) => who.roles.includes(role))) return false
-  return !entry.profiles || entry.profiles.some((pattern) => like(pattern, who.profile))
+  return !entry.profiles || entry.profiles.some((pattern) => matchesPattern(pattern, who.profile))
 }
 
-const isOf = (entry: Exclude<Entry, string>, owner: string): boolean =>
-  entry.module === undefined || likeAny([entry.module], [owner, called(owner)])
+const isForOwner = (entry: Exclude<Entry, string>, owner: string): boolean =>
+  entry.module === undefined || matchesAny([entry.module], [owner, shortOwnerName(owner)])
 
 /** An entry of `deny`, `hidden` or `ask`. */
-function strikes(given: Entry, thing: Thing, who: Who): boolean {
+function limits(given: Entry, thing: OracleTool, who: OracleCaller): boolean {
   const entry = typeof given === 'string' ? { tools: [given] } : given
-  if (!isOf(entry, thing.owner) || !namesWhom(entry, who)) return false
+  if (!isForOwner(entry, thing.owner) || !isForCaller(entry, who)) return false
   if (entry.effects && !entry.effects.includes(thing.effect)) return false
-  if (entry.tools && !likeAny(entry.tools, everyName(thing))) return false
-  return !entry.actions || likeAny(entry.actions, everyName(thing))
+  if (entry.tools && !matchesAny(entry.tools, listAllNames(thing))) return false
+  return !entry.actions || matchesAny(entry.actions, listAllNames(thing))
 }
 
 /** An entry of `allow`: anybody may claim an alias, and a server's own declarations are not trusted. */
-function permits(given: Entry, thing: Thing, who: Who): boolean {
+function permits(given: Entry, thing: OracleTool, who: OracleCaller): boolean {
   const entry = typeof given === 'string' ? { tools: [given] } : given
-  if (!isOf(entry, thing.owner) || !namesWhom(entry, who)) return false
+  if (!isForOwner(entry, thing.owner) || !isForCaller(entry, who)) return false
   if (entry.effects && !entry.effects.includes(thing.unverifiedRead ? 'write' : thing.effect)) return false
-  if (entry.tools && !likeAny(entry.tools, itsOwn(thing))) return false
-  return !entry.actions || likeAny(entry.actions, [thing.action])
+  if (entry.tools && !matchesAny(entry.tools, listOwnNames(thing))) return false
+  return !entry.actions || matchesAny(entry.actions, [thing.action])
 }
 
-const WORSE: readonly Effect[] = ['read', 'write', 'destructive']
+const EFFECTS: readonly Effect[] = ['read', 'write', 'destructive']
 
 function constraintOf(layer: Layer, owner: string): Constraint | undefined {
-  return layer.constraints?.[owner] ?? layer.constraints?.[called(owner)]
+  return layer.constraints?.[owner] ?? layer.constraints?.[shortOwnerName(owner)]
 }
 
 /** The alias under which it is visible, if its own name is not allowed. */
-function aliasOnly(layer: Layer, thing: Thing): string | undefined {
+function aliasOnly(layer: Layer, thing: OracleTool): string | undefined {
   const allowed = constraintOf(layer, thing.owner)?.allowed_actions
-  const fits = (name: string): boolean => allowed === undefined || allowed.some((one) => like(one, name))
+  const fits = (name: string): boolean => allowed === undefined || allowed.some((one) => matchesPattern(one, name))
   return fits(thing.action) ? undefined : thing.aliases.filter((one) => /^[\w.-]{1,64}$/.test(one)).find(fits)
 }
 
-function layerSays(layer: Layer, thing: Thing, who: Who): Verdict {
+function layerVerdict(layer: Layer, thing: OracleTool, who: OracleCaller): Verdict {
   const constraint = constraintOf(layer, thing.owner)
-  if (constraint?.blocked_actions && likeAny(constraint.blocked_actions, everyName(thing))) return 'gone'
+  if (constraint?.blocked_actions && matchesAny(constraint.blocked_actions, listAllNames(thing))) return 'gone'
   const alias = aliasOnly(layer, thing)
   if (constraint?.allowed_actions && alias === undefined)
-    if (!constraint.allowed_actions.some((one) => like(one, thing.action))) return 'gone'
-  if (layer.deny?.some((entry) => strikes(entry, thing, who))) return 'gone'
-  if (WORSE.indexOf(thing.effect) > WORSE.indexOf(layer.maxEffect ?? 'destructive')) return 'gone'
+    if (!constraint.allowed_actions.some((one) => matchesPattern(one, thing.action))) return 'gone'
+  if (layer.deny?.some((entry) => limits(entry, thing, who))) return 'gone'
+  if (EFFECTS.indexOf(thing.effect) > EFFECTS.indexOf(layer.maxEffect ?? 'destructive')) return 'gone'
   const allowed = layer.allow?.some((entry) => permits(entry, thing, who)) === true
-  if (layer.hidden?.some((entry) => strikes(entry, thing, who)) && !allowed) return 'gone'
-  const asked = layer.ask?.some((entry) => strikes(entry, thing, who)) === true
+  if (layer.hidden?.some((entry) => limits(entry, thing, who)) && !allowed) return 'gone'
+  const asked = layer.ask?.some((entry) => limits(entry, thing, who)) === true
   if (layer.default === 'block' && !asked && !allowed) return 'gone'
-  const shown = alias === undefined ? [] : [`${thing.owner}.${alias}`, `${called(thing.owner)}.${alias}`, alias]
-  const own = [...itsOwn(thing), thing.action, ...shown]
+  const shown = alias === undefined ? [] : [`${thing.owner}.${alias}`, `${shortOwnerName(thing.owner)}.${alias}`, alias]
+  const own = [...listOwnNames(thing), thing.action, ...shown]
   if (layer.off?.some((name) => own.includes(name))) return 'off'
   return asked || (layer.default === 'ask' && !allowed) ? 'ask' : 'runs'
 }
 
 /** Whether a profile has a module or server. */
-function isUsed(said: Said, owner: string, who: Who): boolean {
+function isUsed(said: OracleRules, owner: string, who: OracleCaller): boolean {
   const profile = said.profiles[who.profile]
-  const names = [owner, called(owner)]
-  if (profile?.use && !profile.use.some((pattern) => names.some((name) => like(pattern, name)))) return false
+  const names = [owner, shortOwnerName(owner)]
+  if (profile?.use && !profile.use.some((pattern) => names.some((name) => matchesPattern(pattern, name)))) return false
   return !profile?.without?.some((name) => names.includes(name))
 }
 
-const layersFor = (said: Said, { profile }: Who): readonly Layer[] => {
+const layersFor = (said: OracleRules, { profile }: OracleCaller): readonly Layer[] => {
   const own = said.profiles[profile]
   return own ? [said.file, own] : [said.file]
 }
 
 /** Allowed by an alias only, which another tool has as its name, or had first. */
-function isCalledLikeAnother(thing: Thing, who: Who, said: Said, things: readonly Thing[]): boolean {
-  const shown = shownAs(thing, who, said)
+function hasNameOfAnother(
+  thing: OracleTool,
+  who: OracleCaller,
+  said: OracleRules,
+  things: readonly OracleTool[],
+): boolean {
+  const shown = listedId(thing, who, said)
   if (shown === thing.id) return false
   if (things.some(({ id }) => id === shown)) return true
-  const before = things.slice(0, things.indexOf(thing)).filter((one) => shownAs(one, who, said) === shown)
+  const before = things.slice(0, things.indexOf(thing)).filter((one) => listedId(one, who, said) === shown)
   return before.some((one) => verdictOn(one, who, said, things) !== 'gone')
 }
 
-const FROM_WORST: readonly Verdict[] = ['gone', 'off', 'ask', 'runs']
+const STRICTEST_FIRST: readonly Verdict[] = ['gone', 'off', 'ask', 'runs']
 
-export function verdictOn(thing: Thing, who: Who, said: Said, things: readonly Thing[]): Verdict {
+export function verdictOn(
+  thing: OracleTool,
+  who: OracleCaller,
+  said: OracleRules,
+  things: readonly OracleTool[],
+): Verdict {
   if (thing.internal || !isUsed(said, thing.owner, who)) return 'gone'
-  if (isCalledLikeAnother(thing, who, said, things)) return 'gone'
-  const verdicts = layersFor(said, who).map((layer) => layerSays(layer, thing, who))
+  if (hasNameOfAnother(thing, who, said, things)) return 'gone'
+  const verdicts = layersFor(said, who).map((layer) => layerVerdict(layer, thing, who))
   const { permission } = thing
   const held = [...who.roles, ...(said.profiles[who.profile]?.permissions ?? [])]
   if (permission !== undefined && !held.includes(permission)) return 'gone'
-  return FROM_WORST.find((one) => verdicts.includes(one)) as Verdict
+  return STRICTEST_FIRST.find((one) => verdicts.includes(one)) as Verdict
 }
 
 /** The same for an internal tool, which modules can call like any other. */
-export const verdictWithin = ({ internal: _only, ...thing }: Thing, who: Who, said: Said): Verdict =>
-  verdictOn(thing, who, said, [thing])
+export const verdictForModules = (
+  { internal: _only, ...thing }: OracleTool,
+  who: OracleCaller,
+  said: OracleRules,
+): Verdict => verdictOn(thing, who, said, [thing])
 
 /**
  * Whether resources and prompts of an owner are visible: if one of its tools is, even a disabled one. Without tools:
  * like a tool that only rules for the whole owner match.
  */
-export function isThere(owner: string, things: readonly Thing[], who: Who, said: Said): boolean {
+export function isOwnerVisible(
+  owner: string,
+  things: readonly OracleTool[],
+  who: OracleCaller,
+  said: OracleRules,
+): boolean {
   if (!isUsed(said, owner, who)) return false
   const own = things.filter((thing) => thing.owner === owner)
   if (own.length > 0) return own.some((thing) => verdictOn(thing, who, said, things) !== 'gone')
@@ -204,7 +226,7 @@ export function isThere(owner: string, things: readonly Thing[], who: Who, said:
   const whole = (given: Entry): boolean => typeof given === 'string' || given.effects === undefined
   return layersFor(said, who).every((layer) => {
     const allowed = layer.allow?.some((entry) => whole(entry) && permits(entry, any, who)) === true
-    const struck = (list: Entry[] = []): boolean => list.some((entry) => whole(entry) && strikes(entry, any, who))
+    const struck = (list: Entry[] = []): boolean => list.some((entry) => whole(entry) && limits(entry, any, who))
     if (struck(layer.deny)) return false
     if (struck(layer.hidden) && !allowed) return false
     return layer.default !== 'block' || allowed || struck(layer.ask)
@@ -212,16 +234,20 @@ export function isThere(owner: string, things: readonly Thing[], who: Who, said:
 }
 
 /** All tools of a caller: those that are neither gone nor off, and that no other tool replaces. */
-export function visibleTo(things: readonly Thing[], who: Who, said: Said): readonly Thing[] {
+export function listVisibleTools(
+  things: readonly OracleTool[],
+  who: OracleCaller,
+  said: OracleRules,
+): readonly OracleTool[] {
   const there = things.filter((thing) => ['ask', 'runs'].includes(verdictOn(thing, who, said, things)))
   const replaced = there.map(({ replaces }) => replaces)
   return there.filter(
-    ({ id, owner, action }) => !replaced.includes(id) && !replaced.includes(`${called(owner)}.${action}`),
+    ({ id, owner, action }) => !replaced.includes(id) && !replaced.includes(`${shortOwnerName(owner)}.${action}`),
   )
 }
 
 /** The listed name: its own id, or the only allowed alias. */
-export function shownAs(thing: Thing, who: Who, said: Said): string {
+export function listedId(thing: OracleTool, who: OracleCaller, said: OracleRules): string {
   const alias = layersFor(said, who)
     .map((layer) => aliasOnly(layer, thing))
     .find((one) => one !== undefined)

@@ -6,7 +6,7 @@ import { hasPrefix } from '../../modules/web/web-clients.ts'
 import { createFetch } from '../../src/policy/guarded-fetch.ts'
 import { open } from '../modules/web-servers.ts'
 import { filesIn, serve } from '../openapi/mock.ts'
-import { withApis } from '../openapi/rig.ts'
+import { withApis } from '../openapi/with-apis.ts'
 
 // Attacks through requests of a model to other servers, and through the answers.
 

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Answer, temporaryFolder } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli } from '../process.ts'
-import { type Served, served } from './app-with-client.ts'
+import { type AppWithClient, startAppWithClient } from './app-with-client.ts'
 
 /** A server whose one tool returns its version; part of its code is in another file. */
 const program = (word: string): string => `import { word } from './part.mjs'
@@ -31,7 +31,7 @@ process.stdin.on('data', (chunk) => {
 async function workspace(
   { roots = ['{{workspace}}'], ...filesystem }: Record<string, unknown> = {},
   server: Record<string, unknown> = {},
-): Promise<Served> {
+): Promise<AppWithClient> {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'servers/notes'), { recursive: true })
   mkdirSync(join(dir, 'modules'))
@@ -42,7 +42,7 @@ async function workspace(
   writeFileSync(join(dir, 'secrets.txt'), 'NOTES_KEY=key-of-notes\n')
   writeFileSync(join(dir, 'docs/a.md'), 'a\n')
   writeFileSync(join(dir, 'mcp.config.json'), '{}')
-  const one = await served(
+  const one = await startAppWithClient(
     { filesystem: { config: { roots, deny_names: [], ...filesystem } }, mcp: { config: { enabled: true } } },
     {
       dir,
@@ -103,7 +103,7 @@ describe('code that Pegboard runs', () => {
       symlinkSync('../servers/notes/app/cli/server.mjs', join(dir, 'linked/server.mjs'))
       const allowed = { filesystem: { config: { roots: ['{{workspace}}'] } } }
       for (const script of ['servers/notes/app/cli/server.mjs', 'linked/server.mjs']) {
-        const { call, fails } = await served(allowed, {
+        const { call, fails } = await startAppWithClient(allowed, {
           dir,
           settings: { mcpServers: { notes: { command: 'node', args: [script] } } },
         })
@@ -127,7 +127,7 @@ describe('code that Pegboard runs', () => {
     mkdirSync(join(dir, 'tools/modules'), { recursive: true })
     writeFileSync(join(dir, 'apps/servers/notes/package.json'), '{}')
     writeFileSync(join(dir, 'apps/servers/notes/server.mjs'), program('good').replace('./part.mjs', 'part'))
-    const { fails, call } = await served(
+    const { fails, call } = await startAppWithClient(
       { filesystem: { config: { roots: ['{{workspace}}'] } }, mcp: { config: { enabled: true } } },
       {
         dir,
@@ -182,7 +182,7 @@ describe('code that Pegboard runs', () => {
     writeFileSync(join(dir, 'real/notes/part.mjs'), "export const word = 'part'\n")
     symlinkSync('real', join(dir, 'linked'))
     symlinkSync('real/notes', join(dir, 'beside'))
-    const { fails } = await served(
+    const { fails } = await startAppWithClient(
       { filesystem: { config: { roots: ['{{workspace}}'] } } },
       { dir, settings: { mcpServers: { notes: { command: 'node', args: ['linked/notes/server.mjs'] } } } },
     )
@@ -219,7 +219,7 @@ describe('code that Pegboard runs', () => {
   })
 
   test('is protected from other modules that write files, too', async () => {
-    const { fails } = await served(
+    const { fails } = await startAppWithClient(
       { http: { config: { access: 'write', allow_private_hosts: true } } },
       { settings: { mcpServers: { notes: { command: 'node', args: ['server.mjs'] } } } },
     )
@@ -279,7 +279,7 @@ describe('files that Pegboard trusts and keeps secret', () => {
   test('include the files that an option of a server names as secret', async () => {
     const dir = temporaryFolder()
     for (const name of ['prod.vars', 'login.json', 'list.json']) writeFileSync(join(dir, name), 'canary')
-    const { call, fails } = await served(
+    const { call, fails } = await startAppWithClient(
       { filesystem: { config: { roots: ['{{workspace}}'] } } },
       {
         dir,
@@ -317,7 +317,7 @@ describe.runIf(sandboxed)('a command in the sandbox', () => {
     writeFileSync(join(dir, 'notes.txt'), 'mine\n')
     writeFileSync(join(dir, 'mcp.config.json'), 'canary')
     symlinkSync('work', join(dir, 'link'))
-    const one = await served(
+    const one = await startAppWithClient(
       { shell: { config: { enabled: true } } },
       {
         dir,
@@ -369,7 +369,7 @@ describe.runIf(sandboxed)('a command in the sandbox', () => {
     const dir = temporaryFolder()
     for (const folder of ['apps/notes', 'work']) mkdirSync(join(dir, folder), { recursive: true })
     writeFileSync(join(dir, 'apps/notes/server.mjs'), program('good'))
-    const { call } = await served(
+    const { call } = await startAppWithClient(
       { shell: { config: { enabled: true } } },
       { dir, settings: { mcpServers: { notes: { command: 'node', args: ['apps/notes/server.mjs'] } } } },
     )
@@ -444,7 +444,7 @@ test('a model with the bundled sample configuration reaches none of these files'
 
 test('with only PEGBOARD_STATE_DIR set, downloads in the cache work and the state stays untouched', async () => {
   const url = await serve((_request, answer) => void answer.end('bytes'))
-  const { call, fails, dir } = await served({
+  const { call, fails, dir } = await startAppWithClient({
     web: { config: { access: 'write', fetch: { allow_private_network: true } } },
   })
   expect(await call('web.url_fetch', { url, download_path: 'papers/a.txt' })).toMatchObject({
@@ -467,7 +467,7 @@ test('secrets and undo of the user are protected when the configuration names an
   const files = ['state/secrets.json', `${record}/0.before`, `${record}/record.json`]
   for (const path of files) writeFileSync(join(dir, path), 'key-of-the-user\n')
   for (const root of ['{{workspace}}', '{{workspace}}/state']) {
-    const { fails, call } = await served(
+    const { fails, call } = await startAppWithClient(
       { filesystem: { config: { roots: [root], deny_names: [] } } },
       { dir, settings: { dirs: { state: 'elsewhere' } } },
     )

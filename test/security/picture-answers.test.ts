@@ -3,14 +3,17 @@ import { expect, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
 import { PNG } from '../picture-servers.ts'
-import { served } from './app-with-client.ts'
+import { startAppWithClient } from './app-with-client.ts'
 
 const KEY = 'sk-key-of-a-test-0123456789'
 const json = (answer: Parameters<RequestListener>[1], value: unknown, status = 200) =>
   answer.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
 
 const open = (image: object) =>
-  served({ media: { config: { file_cache_dir: temporaryFolder(), image } } }, { settings: { services: { fetch: {} } } })
+  startAppWithClient(
+    { media: { config: { file_cache_dir: temporaryFolder(), image } } },
+    { settings: { services: { fetch: {} } } },
+  )
 
 /** ComfyUI with a changed answer on one route. */
 async function comfy(odd: Readonly<Record<string, unknown>>, more: object = {}) {
@@ -93,5 +96,5 @@ test('no part of a key appears, wherever it is in a response', async () => {
   const base_url = await serve((_request, answer) => json(answer, `${'x'.repeat(before)} ${KEY}`, 400))
   const { fails } = await open({ type: 'custom', base_url, api_key: KEY })
   for (before = 265; before < 302; before += 3)
-    expect((await fails('media.generate_image', { prompt: 'a cat' })).said).not.toContain('sk-')
+    expect((await fails('media.generate_image', { prompt: 'a cat' })).answerText).not.toContain('sk-')
 }, 120_000)

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { Answer } from '../app.ts'
 import { StreamTransport } from '../client.ts'
 import { cli, place } from '../process.ts'
-import { addressed } from './call-routes.ts'
+import { toolsWithUrl } from './call-routes.ts'
 
 /** A public address that is local to this machine here. */
 const ADDRESS = '93.184.216.34'
@@ -71,13 +71,13 @@ test.runIf(canIsolate)(
   async () => {
     const { call, seen } = await open()
     const found: Record<string, readonly unknown[]> = {}
-    for (const tool of Object.keys(addressed(''))) {
+    for (const tool of Object.keys(toolsWithUrl(''))) {
       const name = `${tool.replaceAll(/[._ ]/g, '-')}.rebind.example`
       const told: unknown[] = []
       for (let times = 0; times < 3; times++) {
         const answer = await call(
           tool.split(' ')[0] as string,
-          addressed(`http://${name}/${'x'.repeat(times)}`)[tool] as object,
+          toolsWithUrl(`http://${name}/${'x'.repeat(times)}`)[tool] as object,
         )
         const id = answer.download_id
         const over = id === undefined ? answer : await call('http.download_wait', { download_id: id })

@@ -3,7 +3,7 @@ import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, renameSync, 
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
-import { served } from './app-with-client.ts'
+import { startAppWithClient } from './app-with-client.ts'
 
 const sandboxed = spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', '--proc', '/proc', 'true']).status === 0
 const isRoot = process.getuid?.() === 0
@@ -13,7 +13,7 @@ async function shell(config: object = {}) {
   const dir = temporaryFolder()
   mkdirSync(join(dir, 'work'))
   writeFileSync(join(dir, 'work/.env'), 'first-key')
-  const one = await served({ shell: { config: { enabled: true, roots: ['work'], ...config } } }, { dir })
+  const one = await startAppWithClient({ shell: { config: { enabled: true, roots: ['work'], ...config } } }, { dir })
   return { ...one, at: (path: string) => join(dir, 'work', path) }
 }
 

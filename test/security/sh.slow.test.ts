@@ -20,7 +20,7 @@ import { temporaryFolder } from '../app.ts'
 import { StreamTransport } from '../client.ts'
 import { serve } from '../modules/web-servers.ts'
 import { cli, gone, place, readPid } from '../process.ts'
-import { served } from './app-with-client.ts'
+import { startAppWithClient } from './app-with-client.ts'
 import { soonest } from './lag.ts'
 
 const POSIX = process.platform !== 'win32'
@@ -29,7 +29,7 @@ const sandboxed = spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', '-
 /** A workspace with the module enabled. */
 async function open(config: Record<string, unknown> = {}, env: Record<string, string> = {}) {
   const dir = temporaryFolder()
-  const all = await served(
+  const all = await startAppWithClient(
     { shell: { config: { enabled: true, ...config } } },
     { dir, env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), ...env } },
   )
@@ -56,7 +56,7 @@ const membersOf = (group: number): readonly string[] =>
 
 describe.runIf(POSIX)('commands', () => {
   test('SH-01: without being enabled the module has no tools, and a call gets the answer of an unknown tool', async () => {
-    const off = await served({ shell: { config: { allowed_commands: ['echo'] } } })
+    const off = await startAppWithClient({ shell: { config: { allowed_commands: ['echo'] } } })
     const names = (await off.client.listTools()).tools.map(({ name }) => name)
     expect(names.filter((name) => name.startsWith('shell'))).toEqual([])
     const told = async (name: string): Promise<string> => {
@@ -389,7 +389,7 @@ test.runIf(POSIX)(
       [join(top, 'link'), 'E_PATH_OUTSIDE_ROOT'],
     ] as const) {
       const config = { enabled: true, allowed_commands: ['pwd'], sandbox: 'off', file_cache_dir }
-      const all = await served({ shell: { config } }, { dir })
+      const all = await startAppWithClient({ shell: { config } }, { dir })
       const call = (tool: string, input: object) => all.call(`shell.${tool}`, input)
       for (const [tool, input] of [
         ['run', { command: 'pwd', cwd: 'file_cache_dir' }],

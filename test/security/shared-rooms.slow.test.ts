@@ -6,8 +6,8 @@ import { localCaller } from '../../src/core/caller.ts'
 import { answerOf, temporaryFolder } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
 import { PNG } from '../picture-servers.ts'
-import { served } from './app-with-client.ts'
-import { client, front } from './http-app.ts'
+import { startAppWithClient } from './app-with-client.ts'
+import { connectWithToken, startHttpApp } from './http-app.ts'
 
 const ANN = 'the-token-that-ann-comes-with'
 const EVE = 'the-token-that-eve-comes-with'
@@ -16,7 +16,7 @@ const tokens = [
   { token: EVE, principal: 'eve' },
 ]
 
-type Who = Awaited<ReturnType<typeof client>>
+type Who = Awaited<ReturnType<typeof connectWithToken>>
 const call = (who: Who, name: string, input: object = {}) => who.callTool({ name, arguments: { ...input } })
 
 /** The whole product with editable pictures, and the folder that stores them. */
@@ -27,12 +27,12 @@ async function pictures(settings: Record<string, unknown> = {}, http: Record<str
   const base_url = await serve((_request, answer) => answer.setHeader('content-type', 'image/png').end(PNG))
   const image = { type: 'custom', base_url, workflow_supports: { img2img: true } }
   const modules = { media: { config: { file_cache_dir: cache, image } } }
-  return { server: await front(http, { ...settings, modules }, { dir }), cache }
+  return { server: await startHttpApp(http, { ...settings, modules }, { dir }), cache }
 }
 
 test('a guessed path does not reach a picture of another principal', async () => {
   const { server } = await pictures()
-  const [ann, eve] = [await client(server.url, ANN), await client(server.url, EVE)]
+  const [ann, eve] = [await connectWithToken(server.url, ANN), await connectWithToken(server.url, EVE)]
   const made = answerOf(await call(ann, 'media__generate_image', { prompt: 'mine' }))
   expect(made.media_id).toBe('media_1')
   for (const name of ['ann', 'ann\n', 'ann\ndefault', 'default\nann'])
@@ -53,7 +53,7 @@ test('pictures of one principal in two profiles are stored separately', async ()
     { token: EVE, principal: 'ann', profile: 'home' },
   ]
   const { server, cache } = await pictures({ profiles: { work: {}, home: {} } }, { tokens: both })
-  const [work, home] = [await client(server.url, ANN), await client(server.url, EVE)]
+  const [work, home] = [await connectWithToken(server.url, ANN), await connectWithToken(server.url, EVE)]
   const one = answerOf(await call(work, 'media__generate_image', { prompt: 'at work' }))
   const other = answerOf(await call(home, 'media__generate_image', { prompt: 'at home' }))
   expect([one.media_id, other.media_id]).toEqual(['media_1', 'media_1'])
@@ -63,8 +63,8 @@ test('pictures of one principal in two profiles are stored separately', async ()
 
 test('data of one principal gets the same answers for others as data that never existed', async () => {
   const modules = { memory: { config: { enabled: true } }, relay: { config: { enabled: true, users: ['ann', 'eve'] } } }
-  const server = await front({ tokens }, { modules })
-  const [ann, eve] = [await client(server.url, ANN), await client(server.url, EVE)]
+  const server = await startHttpApp({ tokens }, { modules })
+  const [ann, eve] = [await connectWithToken(server.url, ANN), await connectWithToken(server.url, EVE)]
   const { fact_id } = answerOf(await call(ann, 'memory__remember', { content: 'My door has the number 4711.' }))
   const { task_id } = answerOf(await call(ann, 'memory__task_create', { subject: 'Call 4711' }))
   await call(ann, 'memory__set_goal', { goal: 'Goal 4711' })
@@ -102,12 +102,12 @@ test('a token gives access to no channel unless requests are trusted and it has 
     ['origin', [false, true]],
     ['none', [false, false]],
   ] as const) {
-    const server = await front({ tokens: [...tokens, bot] }, { modules, server: { trustMeta } })
+    const server = await startHttpApp({ tokens: [...tokens, bot] }, { modules, server: { trustMeta } })
     const input = { ...place, content: 'for chat 42' }
     await server.app.call({ name: 'context.conversation_append', input, caller: localCaller })
     const read: boolean[] = []
     for (const token of [EVE, BOT]) {
-      const who = await client(server.url, token)
+      const who = await connectWithToken(server.url, token)
       const named = await call(who, 'context__conversation_get', place)
       expect([trustMeta, JSON.stringify(named).includes('for chat 42')]).toEqual([trustMeta, false])
       read.push(JSON.stringify(await who.callTool(claim)).includes('for chat 42'))
@@ -119,11 +119,11 @@ test('a token gives access to no channel unless requests are trusted and it has 
 test('one principal cannot fill the task store for the others', async () => {
   const modules = { memory: { config: { enabled: true } } }
   const MAL = 'the-token-that-mal-comes-with'
-  const server = await front({ tokens: [...tokens, { token: MAL, principal: 'mal' }] }, { modules })
-  const ann = await client(server.url, ANN)
+  const server = await startHttpApp({ tokens: [...tokens, { token: MAL, principal: 'mal' }] }, { modules })
+  const ann = await connectWithToken(server.url, ANN)
   const task = { subject: '漢'.repeat(200), description: '漢'.repeat(4_000) }
   for (const token of [EVE, MAL]) {
-    const who = await client(server.url, token)
+    const who = await connectWithToken(server.url, token)
     let refused: unknown
     for (let count = 0; count < 400 && !refused; count++) {
       const answer = await call(who, 'memory__task_create', task)
@@ -141,7 +141,7 @@ test('one principal cannot fill the task store for the others', async () => {
 
 test('pictures without a valid id are deleted', async () => {
   const { server, cache } = await pictures()
-  const ann = await client(server.url, ANN)
+  const ann = await connectWithToken(server.url, ANN)
   const draw = async () => answerOf(await call(ann, 'media__generate_image', { prompt: 'mine' })).path
   const files = (await Promise.all([draw(), draw()])).map((path) => join(cache, path.replace('file_cache_dir/', '')))
   const [old = '', young = ''] = files
@@ -153,7 +153,7 @@ test('pictures without a valid id are deleted', async () => {
 
 test('a name that opens a comment hides no contact, and is rejected', async () => {
   const dir = temporaryFolder()
-  const { call, fails } = await served({ contacts: { config: { manage: true } } }, { dir })
+  const { call, fails } = await startAppWithClient({ contacts: { config: { manage: true } } }, { dir })
   for (const contact_id of ['tg:1', 'tg:2', 'tg:3']) await call('contacts.contacts_upsert', { contact_id, name: 'One' })
   expect(await fails('contacts.contacts_upsert', { contact_id: 'tg:1', name: 'x <!-- y' })).toMatchObject({
     code: 'E_VALIDATION',
@@ -163,7 +163,7 @@ test('a name that opens a comment hides no contact, and is rejected', async () =
 }, 120_000)
 
 test('notes on a contact never become another contact', async () => {
-  const { call } = await served({ contacts: { config: { manage: true } } })
+  const { call } = await startAppWithClient({ contacts: { config: { manage: true } } })
   const evil = 'a\n```\n\n## Bank\n```yaml\ncontact_id: tg:666\n```\n'
   const texts = [
     evil,
@@ -200,7 +200,7 @@ test('a contact is added to a list of thousands within its call', async () => {
     Array.from({ length: 2_000 }, (_, at) => `## P${at}\n\`\`\`yaml\ncontact_id: tg:${at + 1}\n\`\`\`\n`).join('\n'),
   )
   const settings = { execution: { maxResultTokens: 0 } }
-  const { call } = await served({ contacts: { config: { manage: true } } }, { dir, settings })
+  const { call } = await startAppWithClient({ contacts: { config: { manage: true } } }, { dir, settings })
   const { moved_to_inactive } = await call('contacts.contacts_upsert', { contact_id: 'tg:9999', name: 'New' })
   expect(moved_to_inactive).toHaveLength(1_851)
   expect((await call('contacts.contacts_list')).count).toBe(150)
@@ -214,7 +214,7 @@ test('a contact file with endless nesting is reported, and the others stay', asy
     join(dir, 'state/files/contacts/ACTIVE.md'),
     `## A\n\`\`\`yaml\ncontact_id: tg:1\n\`\`\`\n## B\n\`\`\`yaml\ncontact_id: ${'['.repeat(200_000)}\n\`\`\`\n`,
   )
-  const { call } = await served({ contacts: { config: { manage: true } } }, { dir })
+  const { call } = await startAppWithClient({ contacts: { config: { manage: true } } }, { dir })
   expect(await call('contacts.contacts_list')).toMatchObject({
     count: 1,
     problems: ['contacts/ACTIVE.md: the block of "B" is not YAML'],
@@ -232,7 +232,7 @@ test('a message id that is not valid in a header does not start a cooldown for t
   const file = join(dir, 'state/files/contacts/ACTIVE.md')
   writeFileSync(file, `## A\n\`\`\`yaml\ncontact_id: maep:ключ\nkind: agent\nmaep_dial_address: ${url}/in\n\`\`\`\n`)
   const settings = { services: { fetch: { allowPrivate: true } } }
-  const { call, fails } = await served({ contacts: { config: { peers: true } } }, { dir, settings })
+  const { call, fails } = await startAppWithClient({ contacts: { config: { peers: true } } }, { dir, settings })
   const whole = (message_id: string) =>
     Buffer.from(
       JSON.stringify({

@@ -8,7 +8,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Answer } from '../app.ts'
-import { front } from './http-app.ts'
+import { startHttpApp } from './http-app.ts'
 
 const ANN = 'the-token-that-ann-comes-with'
 const EVE = 'the-token-that-eve-comes-with'
@@ -22,7 +22,7 @@ const anything = CallToolResultSchema.partial().loose()
 async function behind(more: object) {
   const args = [join(import.meta.dirname, '../fixtures/upstreams/same-task.mjs')]
   const same = { command: process.execPath, args, start: 'eager', ...more }
-  const server = await front({ tokens }, { mcpServers: { same } })
+  const server = await startHttpApp({ tokens }, { mcpServers: { same } })
   await server.app.settled(20_000)
   return async (token: string) => {
     const client = new Client({ name: 'older', version: '1' })

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { served } from './app-with-client.ts'
+import { startAppWithClient } from './app-with-client.ts'
 
 test('params of scheduled work have at most 64 KiB', async () => {
-  const { client } = await served(
+  const { client } = await startAppWithClient(
     { filesystem: { config: { roots: ['.'] } } },
     { settings: { execution: { watchers: true, scheduler: true } } },
   )
@@ -21,7 +21,7 @@ test('params of scheduled work have at most 64 KiB', async () => {
 })
 
 test('run_parallel returns no more than the limit, and keeps the results that do not fit', async () => {
-  const { client, call } = await served({ filesystem: { config: { roots: ['.'] } } }, {})
+  const { client, call } = await startAppWithClient({ filesystem: { config: { roots: ['.'] } } }, {})
   await call('filesystem.write', { path: 'a.txt', content: 'x'.repeat(90_000) })
   const actions = Array.from({ length: 50 }, () => ({ name: 'filesystem.read', params: { path: 'a.txt' } }))
   const answer = await client.callTool({ name: 'run_parallel', arguments: { actions } })

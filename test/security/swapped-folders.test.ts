@@ -3,7 +3,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../app.ts'
-import { served } from './app-with-client.ts'
+import { startAppWithClient } from './app-with-client.ts'
 
 const sandboxed = spawnSync('bwrap', ['--unshare-all', '--ro-bind', '/', '/', '--proc', '/proc', 'true']).status === 0
 
@@ -19,7 +19,7 @@ async function work(settings: Record<string, object> = {}) {
   }
   const http = { config: { roots: ['work/data'], access: 'write', allow_private_hosts: true } }
   const shell = { config: { enabled: true, roots: ['work'] } }
-  const all = await served({ filesystem, http, shell, ...settings }, { dir })
+  const all = await startAppWithClient({ filesystem, http, shell, ...settings }, { dir })
   return { ...all, outside, at: (path: string) => join(dir, 'work', path) }
 }
 
@@ -43,9 +43,9 @@ test.runIf(sandboxed).each(CASES)(
       ['filesystem.write', { path, content: 'x' }],
       ['filesystem.ls', { path: path.replace(/\/?secret\.txt$/, '') || '.' }],
     ] as const) {
-      const { code, said } = await fails(tool, input)
+      const { code, answerText } = await fails(tool, input)
       expect([tool, code]).toEqual([tool, 'E_PATH_OUTSIDE_ROOT'])
-      expect(said).not.toContain('sesame')
+      expect(answerText).not.toContain('sesame')
     }
   },
 )

@@ -6,9 +6,9 @@ import { Config } from '../../modules/telegram/config.ts'
 import { silentLog } from '../../src/core/log.ts'
 import { temporaryFolder } from '../app.ts'
 import { type BotServer, botServer, message, TOKEN } from '../bot-api.ts'
-import { type Served, served } from './app-with-client.ts'
+import { type AppWithClient, startAppWithClient } from './app-with-client.ts'
 
-interface Rig extends Served {
+interface Rig extends AppWithClient {
   readonly bot: BotServer
   /** The messages of chat 42, oldest first. */
   said(): Promise<readonly string[]>
@@ -25,7 +25,7 @@ async function open(dir = temporaryFolder(), settings: Record<string, unknown> =
     file_cache_dir: join(dir, 'cache'),
   }
   const modules = { telegram: { config: telegram }, context: { config: { enabled: true } } }
-  const all = await served(modules, { dir, settings })
+  const all = await startAppWithClient(modules, { dir, settings })
   const said = async () => {
     const { messages } = await all.call('context.conversation_get', { channel_id: '42', platform: 'telegram' })
     return messages.map(({ content }: { content: string }) => content)

@@ -2,8 +2,8 @@ import { expect, test, vi } from 'vitest'
 import { answerOf, startApp } from '../app.ts'
 import { callTool, connectTo } from '../client.ts'
 import { makeTool } from '../tools.ts'
-import { plain } from './call-routes.ts'
-import { client, front } from './http-app.ts'
+import { withoutChangingValues } from './call-routes.ts'
+import { connectWithToken, startHttpApp } from './http-app.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
@@ -107,7 +107,7 @@ test.each(['legacy', 'modern'] as const)(
     ]
     /** @param hidden names and texts of tools that only the keeper can use */
     const serve = async (hidden: string) => {
-      const served = await front({ tokens }, { exposure: { mode: 'discovery' } })
+      const served = await startHttpApp({ tokens }, { exposure: { mode: 'discovery' } })
       const words = { aliases: [`${hidden} alias`], tags: [`${hidden}tag`] }
       served.app.catalog.set(
         { id: 'sales', summary: 'Sales.', origin: 'module', state: 'ready' },
@@ -174,13 +174,13 @@ test.each(['legacy', 'modern'] as const)(
     ]
     const told = async (url: string, era: 'legacy' | 'modern') => {
       // The result of the first query is known when the second runs.
-      const keeper = await client(url, 'token-of-the-keeper-0123', era)
-      const seller = await client(url, 'token-of-the-seller-0123', era)
+      const keeper = await connectWithToken(url, 'token-of-the-keeper-0123', era)
+      const seller = await connectWithToken(url, 'token-of-the-seller-0123', era)
       const found: unknown[] = []
       const answers: unknown[] = [seller.getInstructions()]
       for (const [name, args] of asked) {
         found.push(await callTool(keeper, { name, arguments: args }))
-        answers.push(plain(await callTool(seller, { name, arguments: args })))
+        answers.push(withoutChangingValues(await callTool(seller, { name, arguments: args })))
       }
       for (const request of requests) answers.push(await seller.request(request as never, anySchema as never))
       return { found: JSON.stringify(found), answers }

@@ -13,37 +13,37 @@ import { serveAppOverHttp, startApp, temporaryFolder } from '../app.ts'
 import { connectTo, type Era } from '../client.ts'
 import { createManualClock } from '../clock.ts'
 import { makeTool } from '../tools.ts'
-import type { Constraint, Said, Thing, Who } from './oracle.ts'
+import type { Constraint, OracleCaller, OracleRules, OracleTool } from './oracle.ts'
 
 /** A connection of a real client, and its identity. */
-export interface Way {
+export interface Connection {
   readonly name: string
-  readonly who: Who
+  readonly oracleCaller: OracleCaller
   readonly era: Era
   readonly client: Client
   /** The same identity in this process, for agents. */
   readonly caller: Caller
 }
 
-export interface World {
+export interface RoutesApp {
   readonly app: App
   readonly dir: string
-  readonly ways: readonly Way[]
+  readonly connections: readonly Connection[]
   /** All tools, including the random ones of this run. */
-  readonly things: () => readonly Thing[]
+  readonly tools: () => readonly OracleTool[]
   /** From now on these rules and these random tools apply. */
-  say(said: Said, zoo: readonly Thing[], mode: Mode): Promise<void>
-  setZoo(zoo: readonly Thing[]): void
+  applyRules(said: OracleRules, zoo: readonly OracleTool[], mode: Mode): Promise<void>
+  setRandomTools(zoo: readonly OracleTool[]): void
   /** Does something while the clients have code mode. */
   inCodeMode<T>(work: () => Promise<T>): Promise<T>
   /** Runs since the last call: ids of tools, and requests to servers. */
-  ran(): readonly string[]
+  takeRuns(): readonly string[]
   /** Takes all call slots; returns how to release them. */
-  fill(): Promise<() => Promise<void>>
+  fillCallSlots(): Promise<() => Promise<void>>
   /** A model that returns the next given answer. */
   readonly model: { readonly baseUrl: string; says(...replies: Reply[]): void }
   /** Lets time pass, faster than real time. */
-  pass(ms: number): Promise<void>
+  passTime(ms: number): Promise<void>
 }
 
 export type Mode = 'direct' | 'discovery'
@@ -87,7 +87,7 @@ export default {
   promptSection: () => ({ priority: 1, text: 'the ward speaks' }),
 }`
 
-const ward = (action: string, effect: Thing['effect'], more: Partial<Thing> = {}): Thing => ({
+const ward = (action: string, effect: OracleTool['effect'], more: Partial<OracleTool> = {}): OracleTool => ({
   id: `ward.${action}`,
   owner: 'ward',
   action,
@@ -98,7 +98,7 @@ const ward = (action: string, effect: Thing['effect'], more: Partial<Thing> = {}
 })
 
 /** Fixed tools as their authors and the operator define them. */
-export const FIXED: readonly Thing[] = [
+export const FIXED: readonly OracleTool[] = [
   ward('peek', 'read', { aliases: ['glance', 'have a look'] }),
   ward('put', 'write', { aliases: ['drop_in'] }),
   ward('wipe', 'destructive', { aliases: ['rub out'] }),
@@ -175,7 +175,7 @@ const STEP_MS = 4_000
 const EXECUTION = { watchers: true, scheduler: true, maxConcurrent: PLACES }
 
 /** The whole program, with servers in their own processes, and clients of every kind; stopped with the test. */
-export async function openWorld(): Promise<World> {
+export async function startAppWithRoutes(): Promise<RoutesApp> {
   const dir = temporaryFolder()
   const file = join(dir, 'recorded.jsonl')
   writeFileSync(file, '')
@@ -219,7 +219,7 @@ export async function openWorld(): Promise<World> {
   const off = Object.fromEntries(bundled.map((name) => [name, { enabled: false }]))
 
   const settingsFor = (
-    { file: { constraints = {}, off: switched = [], ...policy }, profiles }: Said,
+    { file: { constraints = {}, off: switched = [], ...policy }, profiles }: OracleRules,
     mode: Mode | 'code',
   ) => ({
     ...base,
@@ -249,21 +249,21 @@ export async function openWorld(): Promise<World> {
   const clock = createManualClock(Date.now())
   const ticking = setInterval(() => clock.pass(5), 5)
   onTestFinished(() => clearInterval(ticking))
-  const nothing: Said = { file: {}, profiles: { guests: {} } }
+  const nothing: OracleRules = { file: {}, profiles: { guests: {} } }
   const { app } = await startApp(settingsFor(nothing, 'direct'), dir, { clock })
   await app.work()
   await app.settled(20_000)
 
   const http = await serveAppOverHttp(app, base.server.http)
 
-  const ways: Way[] = []
-  const add = (name: string, who: Who & { principal: string }, era: Era, client: Client): void => {
+  const connections: Connection[] = []
+  const add = (name: string, who: OracleCaller & { principal: string }, era: Era, client: Client): void => {
     const { principal, profile, roles } = who
     const caller: Caller = { ...localCaller, principal, profile, roles, session: `agent-${name}` }
-    ways.push({ name, who: { profile, roles }, era, client, caller })
+    connections.push({ name, oracleCaller: { profile, roles }, era, client, caller })
     onTestFinished(() => client.close().catch(() => undefined))
   }
-  const overHttp = async (principal: keyof typeof TOKENS, era: Era, sse = false): Promise<void> => {
+  const addHttpClient = async (principal: keyof typeof TOKENS, era: Era, sse = false): Promise<void> => {
     const init = { requestInit: { headers: { authorization: `Bearer ${tokenOf(principal)}` } }, fetch: sendFreely }
     const transport = sse
       ? new SSEClientTransport(new URL(`${http.url}/sse`), init)
@@ -287,11 +287,11 @@ export async function openWorld(): Promise<World> {
       era,
       await connectTo(app, era, {}, profile),
     )
-  await overHttp('alice', 'legacy')
-  await overHttp('olga', 'modern')
-  await overHttp('olga', 'legacy', true)
-  await overHttp('eve', 'modern')
-  await overHttp('eve', 'legacy')
+  await addHttpClient('alice', 'legacy')
+  await addHttpClient('olga', 'modern')
+  await addHttpClient('olga', 'legacy', true)
+  await addHttpClient('eve', 'modern')
+  await addHttpClient('eve', 'legacy')
 
   const replies: Reply[] = []
   const model = await scriptedEndpoint(() => replies.shift() ?? saying('Done.'))
@@ -315,11 +315,11 @@ export async function openWorld(): Promise<World> {
     },
   )
 
-  let now: { readonly said: Said; readonly mode: Mode } = { said: nothing, mode: 'direct' }
-  let zoo: readonly Thing[] = []
+  let now: { readonly said: OracleRules; readonly mode: Mode } = { said: nothing, mode: 'direct' }
+  let zoo: readonly OracleTool[] = []
   let read = 0
   const recorded = globalThis as Recorder
-  const setZoo = (next: readonly Thing[]): void => {
+  const setZoo = (next: readonly OracleTool[]): void => {
     zoo = next
     app.catalog.set(
       { id: 'zoo', summary: 'Animals.', origin: 'module', state: 'ready' },
@@ -344,14 +344,14 @@ export async function openWorld(): Promise<World> {
   return {
     app,
     dir,
-    ways,
-    things: () => [...FIXED, ...zoo],
-    async say(said, next, mode) {
+    connections,
+    tools: () => [...FIXED, ...zoo],
+    async applyRules(said, next, mode) {
       now = { said, mode }
       await app.reload(readSettings(settingsFor(said, mode), dir))
       setZoo(next)
     },
-    setZoo,
+    setRandomTools: setZoo,
     async inCodeMode(work) {
       await app.reload(readSettings(settingsFor(now.said, 'code'), dir))
       try {
@@ -360,7 +360,7 @@ export async function openWorld(): Promise<World> {
         await app.reload(readSettings(settingsFor(now.said, now.mode), dir))
       }
     },
-    ran() {
+    takeRuns() {
       const text = readFileSync(file, 'utf8')
       const lines = text.slice(read).split('\n').filter(Boolean)
       read = text.length
@@ -369,7 +369,7 @@ export async function openWorld(): Promise<World> {
       recorded[RUNS] = []
       return [...own, ...behind.map((one) => BEHIND[one] ?? one)]
     },
-    async fill() {
+    async fillCallSlots() {
       inside = 0
       held = new Promise((resolve) => {
         leave = resolve
@@ -384,7 +384,7 @@ export async function openWorld(): Promise<World> {
       }
     },
     model: { baseUrl: model.baseUrl, says: (...next) => void replies.splice(0, replies.length, ...next) },
-    async pass(ms) {
+    async passTime(ms) {
       // In steps, after each of which servers have answered earlier requests; otherwise they would look dead.
       for (let left = ms; left > 0; left -= STEP_MS) {
         clock.pass(Math.min(left, STEP_MS))

@@ -2,22 +2,22 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Answer } from '../app.ts'
 import { fuzz } from '../fuzz.ts'
-import { plain } from './call-routes.ts'
+import { withoutChangingValues } from './call-routes.ts'
 import {
-  called,
   type Entry,
-  isThere,
+  isOwnerVisible,
   type Layer,
+  listedId,
+  listVisibleTools,
+  type OracleRules,
+  type OracleTool,
   type ProfileLayer,
-  type Said,
-  shownAs,
-  type Thing,
+  shortOwnerName,
+  verdictForModules,
   verdictOn,
-  verdictWithin,
-  visibleTo,
 } from './oracle.ts'
-import { ask, BESIDE, type Begun, ROUTES, request, type Wish } from './tool-routes.ts'
-import { FIXED, openWorld, type Way, type World } from './tool-routes-app.ts'
+import { type Attempt, type AttemptedCall, ask, BESIDE, ROUTES, request } from './tool-routes.ts'
+import { type Connection, FIXED, type RoutesApp, startAppWithRoutes } from './tool-routes-app.ts'
 
 /** The same seed in each attempt: a real failure repeats, and one that a busy machine caused does not. */
 const ATTEMPTS = { retry: 1 }
@@ -78,7 +78,7 @@ const layer = (owners: readonly string[]): fc.Arbitrary<Layer> =>
       off: rarely(some(SWITCHES)),
     })
     .map(bare)
-const said: fc.Arbitrary<Said> = fc.record({
+const said: fc.Arbitrary<OracleRules> = fc.record({
   file: layer(['ward', 'zoo', 'mcp_rec']),
   profiles: fc.record({
     guests: fc
@@ -95,7 +95,7 @@ const said: fc.Arbitrary<Said> = fc.record({
 })
 
 /** Random tools for each run; they replace only earlier ones, so that there is no cycle. */
-const zoo: fc.Arbitrary<readonly Thing[]> = fc
+const zoo: fc.Arbitrary<readonly OracleTool[]> = fc
   .uniqueArray(
     fc.record({
       action: fc.constantFrom(...ANIMALS),
@@ -109,11 +109,11 @@ const zoo: fc.Arbitrary<readonly Thing[]> = fc
     { maxLength: 4, selector: ({ action }) => action },
   )
   .map((all) =>
-    all.map((one): Thing => bare({ ...one, id: `zoo.${one.action}`, owner: 'zoo', wire: `zoo__${one.action}` })),
+    all.map((one): OracleTool => bare({ ...one, id: `zoo.${one.action}`, owner: 'zoo', wire: `zoo__${one.action}` })),
   )
 
 /** Spellings of a tool name. The first is the exact one. */
-const SPELLINGS: ReadonlyArray<(thing: Thing) => string> = [
+const SPELLINGS: ReadonlyArray<(thing: OracleTool) => string> = [
   ({ id }) => id,
   ({ wire }) => wire,
   ({ id }) => ` ${id.toUpperCase()}\n`,
@@ -121,7 +121,7 @@ const SPELLINGS: ReadonlyArray<(thing: Thing) => string> = [
   ({ id }) => id.replace('.', '::'),
   ({ id }) => id.replace('.', '/'),
   ({ id }) => id.replace('.', '_'),
-  ({ owner, action }) => `${called(owner)}.${action}`,
+  ({ owner, action }) => `${shortOwnerName(owner)}.${action}`,
   ({ action }) => action,
   ({ aliases: [first], action }) => first ?? action.toUpperCase(),
   ({ owner, aliases: [first], action }) => `${owner}.${first ?? action}`,
@@ -187,8 +187,8 @@ const scenario = fc.record({
 })
 
 /** The request of an attempt, wrapped accordingly. */
-function wishOf({ spelling, within, meta, odd }: Visit, thing: Thing): Wish {
-  let wish: Wish = { name: SPELLINGS[spelling]?.(thing) ?? '', args: odd }
+function wishOf({ spelling, within, meta, odd }: Visit, thing: OracleTool): AttemptedCall {
+  let wish: AttemptedCall = { name: SPELLINGS[spelling]?.(thing) ?? '', args: odd }
   for (const name of within) wish = { name, args: { name: wish.name, params: wish.args } }
   if (meta === undefined) return wish
   const { name, args } = wish
@@ -198,7 +198,7 @@ function wishOf({ spelling, within, meta, odd }: Visit, thing: Thing): Wish {
 
 describe('a denied tool', ATTEMPTS, () => {
   it('runs on no route under any name; an allowed tool runs, and exactly the visible tools can be called', async () => {
-    const world = await openWorld()
+    const world = await startAppWithRoutes()
     let done = 0
     const tally: Record<string, { tried: number; ran: number; refused: number }> = {}
     const count = (route: string): { tried: number; ran: number; refused: number } =>
@@ -207,17 +207,17 @@ describe('a denied tool', ATTEMPTS, () => {
     await fc.assert(
       fc.asyncProperty(scenario, async (run) => {
         done++
-        expect(world.ran(), 'nothing runs by itself').toEqual([])
-        await world.say(run.first, run.zoo, run.mode)
+        expect(world.takeRuns(), 'nothing runs by itself').toEqual([])
+        await world.applyRules(run.first, run.zoo, run.mode)
         await looksAlike(world, wayOf(world, run.looker), run.first, run.looked)
         await besides(world, run.beside, run.first, count)
         await reads(world, wayOf(world, run.looker), run.reading, run.first, count)
 
-        const planned: Array<{ visit: Visit; begun: Begun; thing: Thing; way: Way }> = []
+        const planned: Array<{ visit: Visit; begun: Attempt; thing: OracleTool; way: Connection }> = []
         for (const visit of run.visits) {
           const { route, way: at } = visit
-          const things = world.things()
-          const thing = things[visit.target % things.length] as Thing
+          const things = world.tools()
+          const thing = things[visit.target % things.length] as OracleTool
           const way = wayOf(world, at)
           count(route).tried++
           const wish = wishOf(visit, thing)
@@ -225,34 +225,34 @@ describe('a denied tool', ATTEMPTS, () => {
           // Work that was scheduled by this call runs later, also if its answer was lost.
           if (begun.fire === undefined && (PLANNING.has(route) || PLANNING.has(visit.meta ?? '')))
             await forgetPlans(way, JSON.stringify(planned.map((one) => one.begun.answer)))
-          const ran = world.ran()
+          const ran = world.takeRuns()
           checkRan(world, ran, way, run.first, visit, thing)
           if (ran.includes(thing.id)) count(route).ran++
           if (begun.fire === undefined) {
             expectReached(world, ran, visit, thing, way, [run.first], begun.answer)
-            const verdict = verdictOn(thing, way.who, run.first, world.things())
+            const verdict = verdictOn(thing, way.oracleCaller, run.first, world.tools())
             if (!ran.includes(thing.id)) count(route).refused++
             if (verdict === 'gone' && thing.owner === 'zoo' && !isAlsoAnAlias(thing, run.zoo))
               await looksUnknown(world, run.zoo, visit, thing, way, begun.answer)
           } else if (route === 'queued') {
             // All slots are taken: other calls wait until they are free.
-            if (run.next) await world.say(run.next, run.zoo, run.mode)
+            if (run.next) await world.applyRules(run.next, run.zoo, run.mode)
             await begun.fire()
-            const later = world.ran()
+            const later = world.takeRuns()
             checkRan(world, later, way, run.next ?? run.first, visit, thing)
             expectReached(world, later, visit, thing, way, [run.first, run.next ?? run.first], begun.answer)
             count(route)[later.includes(thing.id) ? 'ran' : 'refused']++
-            if (run.next) await world.say(run.first, run.zoo, run.mode)
+            if (run.next) await world.applyRules(run.first, run.zoo, run.mode)
           } else {
             planned.push({ visit, begun, thing, way })
           }
         }
 
         const now = run.next ?? run.first
-        if (run.next && planned.length > 0) await world.say(run.next, run.zoo, run.mode)
+        if (run.next && planned.length > 0) await world.applyRules(run.next, run.zoo, run.mode)
         for (const [at, { visit, begun, thing, way }] of planned.entries()) {
           await begun.fire?.()
-          const ran = world.ran()
+          const ran = world.takeRuns()
           // While one attempt waits, others may wait as well.
           const others = planned.slice(at)
           for (const id of ran)
@@ -282,49 +282,63 @@ describe('a denied tool', ATTEMPTS, () => {
 })
 
 /** @param kept names of the scheduled work of this run that stays */
-async function forgetPlans({ client }: Way, kept: string): Promise<void> {
+async function forgetPlans({ client }: Connection, kept: string): Promise<void> {
   for (const { watcher_id } of (await ask(client, 'watch_list', {})).structuredContent.watchers)
     if (!kept.includes(watcher_id)) await ask(client, 'watch_stop', { watcher_id })
   for (const { job_id } of (await ask(client, 'schedule_list', {})).structuredContent.jobs)
     if (!kept.includes(job_id)) await ask(client, 'schedule_cancel', { job_id })
 }
 
-const wayOf = ({ ways }: World, at: number): Way => ways[at % ways.length] as Way
+const wayOf = ({ connections }: RoutesApp, at: number): Connection => connections[at % connections.length] as Connection
 
 /** Whether this caller may run a tool in this attempt. */
-function mayRun(world: World, id: string, { who }: Way, now: Said, { within }: Visit): boolean {
-  const thing = world.things().find((one) => one.id === id)
+function mayRun(
+  world: RoutesApp,
+  id: string,
+  { oracleCaller }: Connection,
+  now: OracleRules,
+  { within }: Visit,
+): boolean {
+  const thing = world.tools().find((one) => one.id === id)
   if (!thing) return false
-  if (thing.internal) return within.length > 0 && verdictWithin(thing, who, now) === 'runs'
-  if (!visibleTo(world.things(), who, now).includes(thing)) return false
-  return verdictOn(thing, who, now, world.things()) === 'runs'
+  if (thing.internal) return within.length > 0 && verdictForModules(thing, oracleCaller, now) === 'runs'
+  if (!listVisibleTools(world.tools(), oracleCaller, now).includes(thing)) return false
+  return verdictOn(thing, oracleCaller, now, world.tools()) === 'runs'
 }
 
-function checkRan(world: World, ran: readonly string[], way: Way, now: Said, visit: Visit, thing: Thing): void {
+function checkRan(
+  world: RoutesApp,
+  ran: readonly string[],
+  way: Connection,
+  now: OracleRules,
+  visit: Visit,
+  thing: OracleTool,
+): void {
   for (const id of ran) expect(mayRun(world, id, way, now, visit), `${id} ran for ${way.name}`).toBe(true)
   // Calls from a read-only tool only reach read-only tools.
   const chained = visit.within.indexOf('ward.chain')
   if (chained !== -1 && ran.includes('ward.chain'))
     for (const id of ran.filter((one) => !one.startsWith('ward.')))
-      expect(world.things().find((one) => one.id === id)?.effect, `${id} ran for a tool that reads`).toBe('read')
+      expect(world.tools().find((one) => one.id === id)?.effect, `${id} ran for a tool that reads`).toBe('read')
   if (visit.route.startsWith('runConversation') && thing.id !== 'ward.wipe' && visit.spelling === 0)
     expect(ran, 'a call in a result is text').not.toContain('ward.wipe')
 }
 
 /** An allowed tool, called by its own name without a meta-tool, runs. */
 function expectReached(
-  world: World,
+  world: RoutesApp,
   ran: readonly string[],
   { spelling, within, meta, odd, route }: Visit,
-  thing: Thing,
-  way: Way,
-  all: readonly Said[],
+  thing: OracleTool,
+  way: Connection,
+  all: readonly OracleRules[],
   answer: unknown,
 ): void {
   if (spelling !== 0 || meta !== undefined || within.length > 2) return
   const needed = [thing, ...FIXED.filter(({ id }) => (within as readonly string[]).includes(id))]
-  const runs = (one: Thing, now: Said): boolean =>
-    visibleTo(world.things(), way.who, now).includes(one) && verdictOn(one, way.who, now, world.things()) === 'runs'
+  const runs = (one: OracleTool, now: OracleRules): boolean =>
+    listVisibleTools(world.tools(), way.oracleCaller, now).includes(one) &&
+    verdictOn(one, way.oracleCaller, now, world.tools()) === 'runs'
   if (!all.every((now) => needed.every((one) => runs(one, now)))) return
   if (within.includes('ward.chain') && (thing.effect !== 'read' || thing.unverifiedRead)) return
   // Their schema accepts no arguments.
@@ -339,7 +353,7 @@ function expectReached(
 }
 
 /** The name of a hidden tool never means another one; if the tool does not exist, the alias of another one counts. */
-const isAlsoAnAlias = (thing: Thing, zoo: readonly Thing[]): boolean =>
+const isAlsoAnAlias = (thing: OracleTool, zoo: readonly OracleTool[]): boolean =>
   zoo.some((other) => other !== thing && other.aliases.some((alias) => [thing.action, thing.id].includes(alias)))
 
 /** Earlier background calls of the same caller add notices to whichever answer comes next. */
@@ -350,29 +364,34 @@ const withoutNotices = (answer: Answer): Answer =>
 
 /** The same attempt without such a tool. */
 async function looksUnknown(
-  world: World,
-  zoo: readonly Thing[],
+  world: RoutesApp,
+  zoo: readonly OracleTool[],
   visit: Visit,
-  thing: Thing,
-  way: Way,
+  thing: OracleTool,
+  way: Connection,
   answer: unknown,
 ): Promise<void> {
-  world.setZoo(zoo.filter((one) => one !== thing))
+  world.setRandomTools(zoo.filter((one) => one !== thing))
   const { answer: other } = await (ROUTES[visit.route] as (typeof ROUTES)[string])(world, way, wishOf(visit, thing))
-  world.setZoo(zoo)
-  world.ran()
-  expect(plain(withoutNotices(answer)), `${thing.id} through ${visit.route} by ${way.name}`).toBe(
-    plain(withoutNotices(other)),
+  world.setRandomTools(zoo)
+  world.takeRuns()
+  expect(withoutChangingValues(withoutNotices(answer)), `${thing.id} through ${visit.route} by ${way.name}`).toBe(
+    withoutChangingValues(withoutNotices(other)),
   )
 }
 
 const ours = ({ id }: { readonly id: string }): boolean => /^(ward|zoo|mcp_rec|api_shop)\./.test(id)
 
 /** Compares lists, counts and schemas of one client with the tools that it can call. */
-async function looksAlike(world: World, way: Way, now: Said, looked: readonly number[]): Promise<void> {
-  const { client, who, name } = way
-  const visible = visibleTo(world.things(), who, now)
-  const shown = visible.map((thing) => shownAs(thing, who, now)).sort()
+async function looksAlike(
+  world: RoutesApp,
+  way: Connection,
+  now: OracleRules,
+  looked: readonly number[],
+): Promise<void> {
+  const { client, oracleCaller, name } = way
+  const visible = listVisibleTools(world.tools(), oracleCaller, now)
+  const shown = visible.map((thing) => listedId(thing, oracleCaller, now)).sort()
   const all = (await ask(client, 'list_all_tools', {})).structuredContent
   expect(
     all.tools
@@ -386,21 +405,21 @@ async function looksAlike(world: World, way: Way, now: Said, looked: readonly nu
   const counts = (await ask(client, 'list_categories', {})).structuredContent.categories as Answer[]
   for (const owner of ['ward', 'zoo', 'mcp_rec', 'api_shop', 'mcp_shelf']) {
     const expected = visible.filter((thing) => thing.owner === owner).length
-    const there = expected > 0 || (owner.startsWith('mcp_') && isThere(owner, world.things(), who, now))
+    const there = expected > 0 || (owner.startsWith('mcp_') && isOwnerVisible(owner, world.tools(), oracleCaller, now))
     expect(counts.find(({ id }) => id === owner)?.tool_count, `${owner} for ${name}`).toBe(there ? expected : undefined)
     const page = await ask(client, 'browse_category', { category: owner, page_size: 100 })
     expect(page.isError === true ? undefined : page.structuredContent.total_tools, `${owner} for ${name}`).toBe(
       there ? expected : undefined,
     )
   }
-  const things = world.things()
-  for (const thing of new Set(looked.map((at) => things[at % things.length] as Thing))) {
+  const things = world.tools()
+  for (const thing of new Set(looked.map((at) => things[at % things.length] as OracleTool))) {
     const { structuredContent: told } = await ask(client, 'get_tool', { name: thing.id })
     const found = await ask(client, 'search_tools', { query: thing.action, max_results: 20 })
     for (const hit of found.structuredContent.tools as Answer[])
       if (ours({ id: hit.name })) expect(shown, `found by ${name}`).toContain(hit.name)
-    if (visible.includes(thing)) expect(told.name, name).toBe(shownAs(thing, who, now))
-    else if (verdictOn(thing, who, now, world.things()) === 'gone' && told.name === undefined)
+    if (visible.includes(thing)) expect(told.name, name).toBe(listedId(thing, oracleCaller, now))
+    else if (verdictOn(thing, oracleCaller, now, world.tools()) === 'gone' && told.name === undefined)
       expect(told.error.code, `${thing.id} for ${name}`).toBe('E_NOT_FOUND')
     else if (told.name !== undefined) expect(shown, `${thing.id} for ${name}`).toContain(told.name)
   }
@@ -414,7 +433,7 @@ async function looksAlike(world: World, way: Way, now: Said, looked: readonly nu
   const uris = (await request(client, 'resources/list', {})).resources.map(({ uri }: Answer) => uri)
   for (const owner of ['rec', 'shelf'])
     expect(uris.includes(`${owner}://page`), `${owner} for ${name}`).toBe(
-      isThere(`mcp_${owner}`, world.things(), who, now),
+      isOwnerVisible(`mcp_${owner}`, world.tools(), oracleCaller, now),
     )
   const wards = visible.filter(({ owner }) => owner === 'ward')
   for (const thing of ['peek', 'badge'])
@@ -422,7 +441,7 @@ async function looksAlike(world: World, way: Way, now: Said, looked: readonly nu
       wards.some(({ action }) => action === thing),
     )
   const prompts = (await request(client, 'prompts/list', {})).prompts.map((one: Answer) => one.name)
-  expect(prompts.includes('rec__hello'), name).toBe(isThere('mcp_rec', world.things(), who, now))
+  expect(prompts.includes('rec__hello'), name).toBe(isOwnerVisible('mcp_rec', world.tools(), oracleCaller, now))
   const told = JSON.stringify(await client.getPrompt({ name: 'system_prompt' }))
   expect(told.includes('the ward speaks'), name).toBe(wards.length > 0)
 }
@@ -431,30 +450,37 @@ type Count = (route: string) => { tried: number; ran: number; refused: number }
 
 /** Resources and prompts of servers are visible with their owner. */
 async function besides(
-  world: World,
+  world: RoutesApp,
   { route, way: at, owner, thing }: { route: string; way: number; owner: 'rec' | 'shelf'; thing: string },
-  now: Said,
+  now: OracleRules,
   count: Count,
 ): Promise<void> {
   const way = wayOf(world, at)
   count(route).tried++
   const answer = await BESIDE[route]?.(way, owner, thing)
-  const reached = world.ran().filter((one) => /^(rec|shelf) /.test(one))
+  const reached = world.takeRuns().filter((one) => /^(rec|shelf) /.test(one))
   count(route)[reached.length > 0 ? 'ran' : 'refused']++
   if (reached.length > 0)
-    expect(isThere(`mcp_${owner}`, world.things(), way.who, now), `${reached} for ${way.name}`).toBe(true)
-  else if (route === 'resources/read' && thing === 'page' && isThere(`mcp_${owner}`, world.things(), way.who, now))
+    expect(isOwnerVisible(`mcp_${owner}`, world.tools(), way.oracleCaller, now), `${reached} for ${way.name}`).toBe(
+      true,
+    )
+  else if (
+    route === 'resources/read' &&
+    thing === 'page' &&
+    isOwnerVisible(`mcp_${owner}`, world.tools(), way.oracleCaller, now)
+  )
     expect(answer, `${owner}://page for ${way.name}`).toBe('reached')
 }
 
 /** A resource that is the result of a tool is visible with the tool. */
-async function reads(world: World, way: Way, tool: string, now: Said, count: Count): Promise<void> {
+async function reads(world: RoutesApp, way: Connection, tool: string, now: OracleRules, count: Count): Promise<void> {
   const id = `ward.${tool}`
-  const thing = FIXED.find((one) => one.id === id) as Thing
+  const thing = FIXED.find((one) => one.id === id) as OracleTool
   const answer = await way.client.readResource({ uri: `ward://${tool}` }).catch((error: unknown) => error)
-  const ran = world.ran()
+  const ran = world.takeRuns()
   const runs =
-    visibleTo(world.things(), way.who, now).includes(thing) && verdictOn(thing, way.who, now, world.things()) === 'runs'
+    listVisibleTools(world.tools(), way.oracleCaller, now).includes(thing) &&
+    verdictOn(thing, way.oracleCaller, now, world.tools()) === 'runs'
   expect(ran, `ward://${tool} for ${way.name}: ${String(answer)}`).toEqual(runs ? [id] : [])
   count('readings')[runs ? 'ran' : 'refused']++
 }

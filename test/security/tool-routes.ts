@@ -2,21 +2,21 @@ import type { Client } from '@modelcontextprotocol/client'
 import { createToolset, runConversation } from '../../src/agent.ts'
 import { calling, saying } from '../agent/endpoint.ts'
 import type { Answer } from '../app.ts'
-import type { Way, World } from './tool-routes-app.ts'
+import type { Connection, RoutesApp } from './tool-routes-app.ts'
 
-export interface Wish {
+export interface AttemptedCall {
   readonly name: string
   readonly args: Readonly<Record<string, unknown>>
 }
 
 /** The outcome of an attempt so far; `fire` makes scheduled work run. */
-export interface Begun {
+export interface Attempt {
   readonly answer: unknown
   fire?(): Promise<unknown>
 }
 
 /** One route by which a caller may try to run a tool. */
-export type Route = (world: World, way: Way, wish: Wish) => Promise<Begun>
+export type Route = (world: RoutesApp, way: Connection, wish: AttemptedCall) => Promise<Attempt>
 
 /** A result or protocol error, as the client gets it. */
 export async function ask(client: Client, name: string, args: Readonly<Record<string, unknown>>): Promise<Answer> {
@@ -40,13 +40,13 @@ export const request = async (client: Client, method: string, params: object): P
 }
 
 /** The formats in which models write the same call. */
-const FORMS: ReadonlyArray<(wish: Wish) => Record<string, unknown>> = [
+const FORMS: ReadonlyArray<(wish: AttemptedCall) => Record<string, unknown>> = [
   ({ name, args }) => ({ name, params: args }),
   ({ name, args }) => ({ tool_name: name, arguments: JSON.stringify(args) }),
   ({ name, args }) => ({ params: { name, params: args } }),
   ({ name, args }) => ({ tool: name, args }),
 ]
-const formOf = (wish: Wish): Record<string, unknown> => FORMS[wish.name.length % FORMS.length]?.(wish) ?? {}
+const formOf = (wish: AttemptedCall): Record<string, unknown> => FORMS[wish.name.length % FORMS.length]?.(wish) ?? {}
 
 const dataOf = (answer: Answer): Answer => answer.structuredContent ?? {}
 
@@ -69,7 +69,7 @@ const scheduled =
     return {
       answer,
       async fire() {
-        await world.pass(afterMs)
+        await world.passTime(afterMs)
         await until(async () => (await ask(client, 'schedule_status', { job_id })).isError === true)
       },
     }
@@ -128,7 +128,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
     return {
       answer,
       async fire() {
-        await world.pass(5_000)
+        await world.passTime(5_000)
         await until(async () => dataOf(await ask(client, 'watch_status', { watcher_id })).status !== 'running')
         await ask(client, 'watch_stop', { watcher_id })
       },
@@ -157,7 +157,7 @@ export const ROUTES: Readonly<Record<string, Route>> = {
   },
   /** Waits for its turn while the operator changes the policy. */
   async queued(world, { client }, { name, args }) {
-    const release = await world.fill()
+    const release = await world.fillCallSlots()
     const called = ask(client, name, args)
     const first = await Promise.race([called, new Promise((resolve) => setTimeout(resolve, 40, undefined))])
     return {
@@ -179,7 +179,9 @@ export const ROUTES: Readonly<Record<string, Route>> = {
 }
 
 /** Requests to owners besides tool calls. */
-export const BESIDE: Readonly<Record<string, (way: Way, owner: 'rec' | 'shelf', thing: string) => Promise<unknown>>> = {
+export const BESIDE: Readonly<
+  Record<string, (way: Connection, owner: 'rec' | 'shelf', thing: string) => Promise<unknown>>
+> = {
   'resources/read': ({ client }, owner, thing) => request(client, 'resources/read', { uri: `${owner}://${thing}` }),
   'resources/subscribe': async ({ client, era }, owner, thing) => {
     if (era === 'modern') return undefined

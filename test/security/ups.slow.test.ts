@@ -9,11 +9,19 @@ import { openTokenStore } from '../../src/upstream/oauth/token-store.ts'
 import { type Answer, startApp, temporaryFolder } from '../app.ts'
 import { connectOverHttp, connectTo, type StreamTransport } from '../client.ts'
 import { createManualClock } from '../clock.ts'
-import { answers, evil, names, said, scene, stateOf, statusOf } from '../failing-server.ts'
+import {
+  evilServer,
+  listToolNames,
+  startWithFailingServer,
+  stateOf,
+  statusOf,
+  textOf,
+  waitForRecovery,
+} from '../failing-server.ts'
 import { heldMiB } from '../memory.ts'
 import { computedSeconds, descendants, place, serveHttp, talkTo } from '../process.ts'
 import { alive, hurried, scripted, until, withHttpServer } from '../upstream/host.ts'
-import { loginAt, withRig } from '../upstream/oauth/rig.ts'
+import { loginAt, withOAuthServers } from '../upstream/oauth/oauth-servers.ts'
 import { soonest } from './lag.ts'
 
 /** A preloaded module with which no timer of a process ends, except those that only yield. */
@@ -37,7 +45,7 @@ test('UPS-01: a server that answers nothing, or none of its lists, delays no cal
   const { app } = await startApp(
     {
       exposure: { mode: 'direct' },
-      mcpServers: { hung: evil('--hang-start'), listless: evil('--hang-list'), good: evil() },
+      mcpServers: { hung: evilServer('--hang-start'), listless: evilServer('--hang-list'), good: evilServer() },
     },
     undefined,
     { clock },
@@ -52,7 +60,7 @@ test('UPS-01: a server that answers nothing, or none of its lists, delays no cal
   const from = clock.now()
   while (stateOf(app, 'hung') !== 'failing' || stateOf(app, 'listless') !== 'failing') {
     const result = (await client.callTool({ name: 'good__echo', arguments: { text: 'meanwhile' } })) as Answer
-    expect(said(result)).toBe('meanwhile')
+    expect(textOf(result)).toBe('meanwhile')
     expect(clock.now() - from).toBeLessThan(60_000)
     clock.pass(2_000)
     await sleep(20)
@@ -70,7 +78,7 @@ test('UPS-01: a server that answers nothing, or none of its lists, delays no cal
 test('UPS-01: with a server that never answers, Pegboard is ready within 2 s', async () => {
   const where = place({
     exposure: { mode: 'direct' },
-    mcpServers: { hung: { ...evil('--hang-start'), start: 'eager' } },
+    mcpServers: { hung: { ...evilServer('--hang-start'), start: 'eager' } },
   })
   // Its timers never end, so an answer waited for none. Unlike the time that passes, its computing time does not grow
   // with the load of the machine.
@@ -86,7 +94,7 @@ test('UPS-01: with a server that never answers, Pegboard is ready within 2 s', a
 
 test('UPS-01: a silent server is failing after 30 s, and not before', async () => {
   const clock = createManualClock(Date.now())
-  const { app } = await startApp({ mcpServers: { hung: evil('--hang-start') } }, undefined, { clock })
+  const { app } = await startApp({ mcpServers: { hung: evilServer('--hang-start') } }, undefined, { clock })
   await app.work()
   await until(() => {
     clock.pass(1)
@@ -102,34 +110,34 @@ test('UPS-01: a silent server is failing after 30 s, and not before', async () =
 })
 
 test('UPS-02: a hanging call ends on time, its server is notified, and its late answer is dropped', async () => {
-  const here = await scene(evil())
+  const here = await startWithFailingServer(evilServer())
   // On time: its limit is one second.
   let times = 0
   const took = await soonest(
     1_250,
     async () => {
       const asked = performance.now()
-      const [result] = await Promise.all([here.bad('hang_late'), here.beside()])
+      const [result] = await Promise.all([here.callFailing('hang_late'), here.callHealthy()])
       const took = performance.now() - asked
       expect(took).toBeGreaterThan(990)
       expect(result.structuredContent.error).toMatchObject({ code: 'E_TIMEOUT', retryable: true })
-      expect(said(result)).toBe(
+      expect(textOf(result)).toBe(
         'E_TIMEOUT: mcp_bad.hang_late took longer than 1000 ms. Ask for less, or raise mcpServers.bad.timeoutMs.',
       )
-      const cancelled = JSON.parse(said(await here.bad('get_cancelled'))) as string[]
+      const cancelled = JSON.parse(textOf(await here.callFailing('get_cancelled'))) as string[]
       expect(cancelled.map((one) => /^(cancelled|timed out)$/.test(one))).toEqual(Array(++times).fill(true))
       return took
     },
     3,
   )
   expect(took).toBeLessThan(1_250)
-  for (let n = 0; n < 20; n++) expect(said(await here.bad('echo', { text: `after ${n}` }))).toBe(`after ${n}`)
+  for (let n = 0; n < 20; n++) expect(textOf(await here.callFailing('echo', { text: `after ${n}` }))).toBe(`after ${n}`)
   const { received } = here.client.transport as unknown as StreamTransport
   expect(JSON.stringify(received)).not.toContain('too late')
 })
 
 test('UPS-03: progress every second does not extend the time limit of a call', async () => {
-  const here = await scene({ ...evil(), timeoutMs: 3_500 })
+  const here = await startWithFailingServer({ ...evilServer(), timeoutMs: 3_500 })
   const took = await soonest(
     4_000,
     async () => {
@@ -140,7 +148,7 @@ test('UPS-03: progress every second does not extend the time limit of a call', a
           { name: 'bad__hang_reporting', arguments: { ms: 1_000 } },
           { timeout: 19_000, resetTimeoutOnProgress: true, onprogress: ({ progress: at }) => progress.push(at) },
         ) as Promise<Answer>,
-        here.beside(),
+        here.callHealthy(),
       ])
       const took = performance.now() - asked
       expect(took).toBeGreaterThan(3_490)
@@ -151,33 +159,33 @@ test('UPS-03: progress every second does not extend the time limit of a call', a
     3,
   )
   expect(took).toBeLessThan(4_000)
-  expect(said(await here.bad('get_cancelled'))).toMatch(/^\["(cancelled|timed out)"\]$/)
+  expect(textOf(await here.callFailing('get_cancelled'))).toMatch(/^\["(cancelled|timed out)"\]$/)
 })
 
 test('UPS-04: a server that exits or is killed fails its calls within a second, and the next call starts it again', async () => {
-  const exits = await scene({ ...evil(), timeoutMs: 10_000 })
-  const killed = await scene({ ...evil(), timeoutMs: 10_000 })
+  const exits = await startWithFailingServer({ ...evilServer(), timeoutMs: 10_000 })
+  const killed = await startWithFailingServer({ ...evilServer(), timeoutMs: 10_000 })
   for (const [here, end, reason] of [
-    [exits, () => exits.bad('crash'), 'it exited with code 1'],
+    [exits, () => exits.callFailing('crash'), 'it exited with code 1'],
     [killed, async (pid: number): Promise<Answer> => void process.kill(pid, 'SIGKILL'), 'it was killed by SIGKILL'],
   ] as const) {
     const took = await soonest(
       1_000,
       async () => {
-        const pid = Number(said(await here.bad('get_pid')))
-        const hanging = Array.from({ length: 10 }, () => here.bad('hang'))
-        await here.beside()
+        const pid = Number(textOf(await here.callFailing('get_pid')))
+        const hanging = Array.from({ length: 10 }, () => here.callFailing('hang'))
+        await here.callHealthy()
         const asked = performance.now()
         const ended = await end(pid)
         const results = [...(await Promise.all(hanging)), ...(ended === undefined ? [] : [ended])]
         const took = performance.now() - asked
         for (const result of results) {
-          expect(said(result)).toContain(`E_UPSTREAM_UNAVAILABLE: bad is not connected: ${reason}. `)
+          expect(textOf(result)).toContain(`E_UPSTREAM_UNAVAILABLE: bad is not connected: ${reason}. `)
           expect(result.structuredContent.error.retryable).toBe(true)
         }
-        expect(said(await here.bad('echo', { text: 'again' }))).toBe('again')
-        expect(Number(said(await here.bad('get_pid')))).not.toBe(pid)
-        await here.beside()
+        expect(textOf(await here.callFailing('echo', { text: 'again' }))).toBe('again')
+        expect(Number(textOf(await here.callFailing('get_pid')))).not.toBe(pid)
+        await here.callHealthy()
         return took
       },
       3,
@@ -187,79 +195,79 @@ test('UPS-04: a server that exits or is killed fails its calls within a second, 
 })
 
 test('UPS-05: half a line of a dead server is never joined to output of its successor', async () => {
-  const here = await scene(evil())
-  expect(said(await here.bad('half_line'))).toMatch(
+  const here = await startWithFailingServer(evilServer())
+  expect(textOf(await here.callFailing('half_line'))).toMatch(
     /^E_UPSTREAM_UNAVAILABLE: bad is not connected: it exited with code 1\. /,
   )
-  expect(said(await here.bad('echo', { text: 'whole' }))).toBe('whole')
+  expect(textOf(await here.callFailing('echo', { text: 'whole' }))).toBe('whole')
 })
 
 test('UPS-06: banners, colours, HTML and JSON that is not MCP are ignored, and a server that prints nothing else is stopped', async () => {
-  const here = await scene({ ...evil('--noise'), timeoutMs: 10_000 })
-  expect(said(await here.bad('echo', { text: 'through the noise' }))).toBe('through the noise')
-  expect(said(await here.bad('noise'))).toBe('said')
-  expect(said(await here.bad('echo', { text: 'next' }))).toBe('next')
-  expect(said(await here.bad('noise_for_ever'))).toContain('bad is not connected: its output is not MCP: ')
-  await here.beside()
-  await answers(here)
+  const here = await startWithFailingServer({ ...evilServer('--noise'), timeoutMs: 10_000 })
+  expect(textOf(await here.callFailing('echo', { text: 'through the noise' }))).toBe('through the noise')
+  expect(textOf(await here.callFailing('noise'))).toBe('said')
+  expect(textOf(await here.callFailing('echo', { text: 'next' }))).toBe('next')
+  expect(textOf(await here.callFailing('noise_for_ever'))).toContain('bad is not connected: its output is not MCP: ')
+  await here.callHealthy()
+  await waitForRecovery(here)
 })
 
 test('UPS-08: a line of eleven megabytes is too large, and affects no other call of its server', async () => {
   const settings = { execution: { maxResultBytes: 2 * 1024 * 1024 } }
-  const here = await scene({ ...evil(), timeoutMs: 10_000 }, { settings })
+  const here = await startWithFailingServer({ ...evilServer(), timeoutMs: 10_000 }, { settings })
   for (const bytes of [10_000_000, 11 * 1024 * 1024]) {
     const [long, short] = await Promise.all([
-      here.bad('long_line', { bytes }),
-      here.bad('echo', { text: 'short' }),
-      here.beside(),
+      here.callFailing('long_line', { bytes }),
+      here.callFailing('echo', { text: 'short' }),
+      here.callHealthy(),
     ])
     expect(long.structuredContent.error).toMatchObject({ code: 'E_TOO_LARGE', retryable: false })
-    expect(said(long)).toContain('execution.maxResultBytes')
-    expect(said(short)).toBe('short')
-    expect(said(await here.bad('echo', { text: 'and after' }))).toBe('and after')
+    expect(textOf(long)).toContain('execution.maxResultBytes')
+    expect(textOf(short)).toBe('short')
+    expect(textOf(await here.callFailing('echo', { text: 'and after' }))).toBe('and after')
   }
   expect(here.logged.join()).not.toContain('disconnected')
 })
 
 test('UPS-08: of a line of eleven megabytes the model gets the beginning and a handle to the rest', async () => {
-  const here = await scene({ ...evil(), timeoutMs: 10_000 })
+  const here = await startWithFailingServer({ ...evilServer(), timeoutMs: 10_000 })
   const [long, short] = await Promise.all([
-    here.bad('long_line', { bytes: 11 * 1024 * 1024 }),
-    here.bad('echo', { text: 'short' }),
-    here.beside(),
+    here.callFailing('long_line', { bytes: 11 * 1024 * 1024 }),
+    here.callFailing('echo', { text: 'short' }),
+    here.callHealthy(),
   ])
-  expect([long.isError ?? false, said(long).length < 50_000]).toEqual([false, true])
-  expect(said(long)).toMatch(/\br_[0-9a-z]+/)
-  expect(said(short)).toBe('short')
-  await here.beside()
+  expect([long.isError ?? false, textOf(long).length < 50_000]).toEqual([false, true])
+  expect(textOf(long)).toMatch(/\br_[0-9a-z]+/)
+  expect(textOf(short)).toBe('short')
+  await here.callHealthy()
 })
 
 test('UPS-10: a thousand list_changed in a second cause at most two reads, and one client notification if the list changed', async () => {
-  const same = await scene(evil())
-  const lists = async () => Number(said(await same.bad('get_lists')))
+  const same = await startWithFailingServer(evilServer())
+  const lists = async () => Number(textOf(await same.callFailing('get_lists')))
   const before = await lists()
-  await same.bad('flood_lists', { count: 1_000 })
+  await same.callFailing('flood_lists', { count: 1_000 })
   await sleep(1_500)
   expect((await lists()) - before).toBeLessThanOrEqual(2)
   expect(changes(same.client)).toBe(0)
-  const other = await scene({ ...scripted(), start: 'background', trust: 'always' })
-  const had = Number(said(await other.bad('count_lists')))
+  const other = await startWithFailingServer({ ...scripted(), start: 'background', trust: 'always' })
+  const had = Number(textOf(await other.callFailing('count_lists')))
   const told = changes(other.client)
-  await other.bad('change_tools', { times: 1_000 })
+  await other.callFailing('change_tools', { times: 1_000 })
   await until(() => changes(other.client) > told)
   await sleep(1_500)
-  expect(Number(said(await other.bad('count_lists'))) - had).toBeLessThanOrEqual(2)
+  expect(Number(textOf(await other.callFailing('count_lists'))) - had).toBeLessThanOrEqual(2)
   expect(changes(other.client)).toBe(told + 1)
-  expect(await names(other.client)).toContain('bad__appeared')
+  expect(await listToolNames(other.client)).toContain('bad__appeared')
 })
 
 test('UPS-12: endless pages, and a page that names itself, are cut with a warning, and earlier pages are kept', async () => {
-  const here = await scene(evil('--fresh-cursors'))
-  expect((await names(here.client)).filter((name) => name.startsWith('bad__')).length).toBe(50)
+  const here = await startWithFailingServer(evilServer('--fresh-cursors'))
+  expect((await listToolNames(here.client)).filter((name) => name.startsWith('bad__')).length).toBe(50)
   expect(here.logged.join()).toContain('tools/list was cut at 50 pages')
-  const again = await scene(evil('--same-cursor'))
+  const again = await startWithFailingServer(evilServer('--same-cursor'))
   expect(again.logged.join()).toContain('tools/list was cut at a page it repeats')
-  expect(said(await again.bad('echo', { text: 'kept' }))).toBe('kept')
+  expect(textOf(await again.callFailing('echo', { text: 'kept' }))).toBe('kept')
 })
 
 test('UPS-13: sampling, elicitation and roots that the operator disabled reach no client, and the call continues', async () => {
@@ -278,7 +286,7 @@ test('UPS-13: sampling, elicitation and roots that the operator disabled reach n
   for (const tool of ['ask_person', 'ask_model', 'ask_roots']) {
     const result = (await client.callTool({ name: `asks__${tool}`, arguments: {} })) as Answer
     expect(result.isError).toBeFalsy()
-    expect(JSON.parse(said(result))).toMatchObject({ error: { code: -32601 } })
+    expect(JSON.parse(textOf(result))).toMatchObject({ error: { code: -32601 } })
   }
   expect(reached).toEqual([])
   await client.close()
@@ -298,7 +306,7 @@ test('UPS-15: a server and its children exit after it is disconnected or removed
   for (const one of ['a', 'b', 'c']) {
     const file = join(where.dir, one)
     await call(`${one}__start_grandchild`, { file })
-    pids[one] = [Number(said(await call(`${one}__get_pid`))), Number(readFileSync(file, 'utf8'))]
+    pids[one] = [Number(textOf(await call(`${one}__get_pid`))), Number(readFileSync(file, 'utf8'))]
   }
   expect(Object.values(pids).flat().map(alive)).toEqual(Array(6).fill(true))
   const gone = (one: string) => until(() => !pids[one]?.some(alive))
@@ -326,7 +334,7 @@ test('UPS-17: a server gets a short environment and the variables of its entry, 
   const secrets = { AWS_SECRET_ACCESS_KEY: 'aws-secret', GITHUB_TOKEN: 'github-secret', NODE_EXTRA_CA_CERTS: '/ca' }
   const { send, answer } = await talkTo({ ...where, env: { ...where.env, ...secrets } })
   send({ id: 1, method: 'tools/call', params: { name: 's__get_environment', arguments: {} } })
-  const seen = JSON.parse(said(((await answer(1)) as Answer).result))
+  const seen = JSON.parse(textOf(((await answer(1)) as Answer).result))
   expect(seen).toMatchObject({ GIVEN: 'yes', HOME: where.dir })
   const allowed = /^(PATH|HOME|USER|LOGNAME|SHELL|TERM|LANG|LC_\w+|TZ|TMPDIR|GIVEN|PWD|SHLVL|_|PEGBOARD_CHILD)$/
   expect(Object.keys(seen).filter((name) => !allowed.test(name))).toEqual([])
@@ -349,7 +357,7 @@ test('UPS-19: shell characters in arguments are passed literally, and a missing 
   await until(() => stateOf(app, 's') === 'ready' && stateOf(app, 'gone') === 'failing')
   const client = await connectTo(app)
   const got = (await client.callTool({ name: 's__get_arguments', arguments: {} })) as Answer
-  expect(JSON.parse(said(got))).toEqual(args)
+  expect(JSON.parse(textOf(got))).toEqual(args)
   expect(['x', 'y', 'z', 'w'].filter((name) => existsSync(join(dir, name)))).toEqual([])
   expect(statusOf(app, 'gone')?.reason).toBe('command not found: no-such-program-anywhere')
   const called = (await client.callTool({ name: 'gone__anything', arguments: {} })) as Answer
@@ -414,17 +422,17 @@ test('UPS-11: a server that reports a changed list on each read is read at most 
 })
 
 test('UPS-21: a redirect to an internal address is rejected, and a server that requests a pause of 20 s gets it', async () => {
-  await withHttpServer(evil('--http'), /port (\d+)/, async (port) => {
+  await withHttpServer(evilServer('--http'), /port (\d+)/, async (port) => {
     const url = `http://127.0.0.1:${port}`
     const fail = (kind: string, more = '') => fetch(`${url}/fault?kind=${kind}${more}`, { method: 'POST' })
     const seen = async () => (await (await fetch(`${url}/seen`)).json()) as { path: string; at: number }[]
-    const here = await scene({ url: `${url}/mcp`, start: 'background' })
+    const here = await startWithFailingServer({ url: `${url}/mcp`, start: 'background' })
     for (const kind of ['redirect', 'redirect_keeping']) {
       await fail(kind)
-      expect(said(await here.bad('echo', { text: 'x' }))).toMatch(
+      expect(textOf(await here.callFailing('echo', { text: 'x' }))).toMatch(
         /^E_REDIRECT_BLOCKED: bad: it redirects to another address \(HTTP 30[27]\), which is not followed\. /,
       )
-      await answers(here)
+      await waitForRecovery(here)
     }
     expect((await seen()).map(({ path }) => path)).not.toContain('internal')
     await here.app.stop()
@@ -469,12 +477,14 @@ test.each([
 ] as const)(
   'UPS-22: a list with the scope %s for one principal is seen by %j, and each principal reads with its own login',
   async (cacheScope, see, lists) => {
-    await withRig(
+    await withOAuthServers(
       async ({ server }) => {
         const clients = await loggedIn(server.url)
         const listing = async (tool: string) => {
           const all = await Promise.all(
-            clients.map(async ({ principal, client }) => ((await names(client)).includes(tool) ? [principal] : [])),
+            clients.map(async ({ principal, client }) =>
+              (await listToolNames(client)).includes(tool) ? [principal] : [],
+            ),
           )
           return all.flat()
         }
@@ -505,12 +515,12 @@ test.each([
 ] as const)(
   'UPS-23: a list with %s and a TTL of −1 is private and stale, and a revoked login gets nothing of it',
   async (_what, pages) => {
-    await withRig(
+    await withOAuthServers(
       async ({ server }) => {
         const [ann, bob] = (await loggedIn(server.url)) as [LoggedIn, LoggedIn]
-        await expect.poll(() => names(ann.client)).toContain('web__secret')
-        await expect.poll(() => names(bob.client)).toContain('web__who')
-        expect(await names(bob.client)).not.toContain('web__secret')
+        await expect.poll(() => listToolNames(ann.client)).toContain('web__secret')
+        await expect.poll(() => listToolNames(bob.client)).toContain('web__who')
+        expect(await listToolNames(bob.client)).not.toContain('web__secret')
         const call = async ({ client }: LoggedIn, name: string) =>
           JSON.stringify(await client.callTool({ name, arguments: {} }).catch((error: unknown) => ({ error })))
         const tokensBefore = server.tokens.length
@@ -522,15 +532,15 @@ test.each([
         // Ann's list was read first; Bob's login still works.
         server.refusedAccounts.add('ann')
         const revokedAt = performance.now()
-        await expect.poll(() => names(ann.client)).not.toContain('web__who')
+        await expect.poll(() => listToolNames(ann.client)).not.toContain('web__who')
         expect(performance.now() - revokedAt).toBeLessThan(6_000)
-        expect(await names(ann.client)).not.toContain('web__secret')
+        expect(await listToolNames(ann.client)).not.toContain('web__secret')
         expect(await call(ann, 'web__who')).toContain('pegboard auth web --principal ann')
-        await expect.poll(() => names(bob.client)).toContain('web__who')
+        await expect.poll(() => listToolNames(bob.client)).toContain('web__who')
         expect(await call(bob, 'web__who')).toContain('bob')
         server.refusedAccounts.add('bob')
         const again = performance.now()
-        await expect.poll(() => names(bob.client)).not.toContain('web__who')
+        await expect.poll(() => listToolNames(bob.client)).not.toContain('web__who')
         expect(performance.now() - again).toBeLessThan(6_000)
       },
       { resource: { pages } },
@@ -541,7 +551,7 @@ test.each([
 
 test('UPS-25: a server that was down for ten minutes is used again within 90 s of its return, without giving up', async () => {
   const times = 30
-  await withHttpServer(evil('--http'), /port (\d+)/, async (port) => {
+  await withHttpServer(evilServer('--http'), /port (\d+)/, async (port) => {
     const url = `http://127.0.0.1:${port}`
     const fail = (kind: string) => fetch(`${url}/fault?kind=${kind}&times=9999&every=1`, { method: 'POST' })
     await fail('500')
@@ -562,30 +572,30 @@ test('UPS-25: a server that was down for ten minutes is used again within 90 s o
     await fail('none')
     await until(() => stateOf(app, 'away') === 'ready', 90_000 / times)
     const client = await connectTo(app)
-    expect(said(await client.callTool({ name: 'away__echo', arguments: { text: 'back' } }))).toBe('back')
+    expect(textOf(await client.callTool({ name: 'away__echo', arguments: { text: 'back' } }))).toBe('back')
     await client.close()
   })
 }, 45_000)
 
 test('UPS-27: a server that stops reading 5 MB and is then killed fails those calls and leaves nothing behind', async () => {
-  const here = await scene({ ...evil(), timeoutMs: 60_000 })
+  const here = await startWithFailingServer({ ...evilServer(), timeoutMs: 60_000 })
   const round = async (): Promise<void> => {
-    await answers(here, 60_000)
-    const pid = Number(said(await here.bad('get_pid')))
-    const stopped = here.bad('stop_reading')
-    const long = [1, 2].map((n) => here.bad('echo', { text: String(n).repeat(2_500_000) }))
-    await here.beside()
+    await waitForRecovery(here, 60_000)
+    const pid = Number(textOf(await here.callFailing('get_pid')))
+    const stopped = here.callFailing('stop_reading')
+    const long = [1, 2].map((n) => here.callFailing('echo', { text: String(n).repeat(2_500_000) }))
+    await here.callHealthy()
     process.kill(pid, 'SIGKILL')
     for (const result of await Promise.all([stopped, ...long]))
-      expect(said(result)).toMatch(/^E_UPSTREAM_UNAVAILABLE: bad is not connected: it was killed by SIGKILL\. /)
-    await here.beside()
+      expect(textOf(result)).toMatch(/^E_UPSTREAM_UNAVAILABLE: bad is not connected: it was killed by SIGKILL\. /)
+    await here.callHealthy()
   }
   await round()
   const before = heldMiB()
   for (let n = 0; n < 3; n++) await round()
   // A closing pipe may still hold a process that just ended.
   await expect.poll(() => heldMiB() - before).toBeLessThan(5)
-  const timed = await scene({ ...evil(), timeoutMs: 500 })
-  const results = [timed.bad('stop_reading'), timed.bad('echo', { text: 'x'.repeat(4_000_000) })]
-  for (const result of await Promise.all(results)) expect(said(result)).toMatch(/^E_(TIMEOUT|UPSTREAM_UNAVAILABLE): /)
+  const timed = await startWithFailingServer({ ...evilServer(), timeoutMs: 500 })
+  const results = [timed.callFailing('stop_reading'), timed.callFailing('echo', { text: 'x'.repeat(4_000_000) })]
+  for (const result of await Promise.all(results)) expect(textOf(result)).toMatch(/^E_(TIMEOUT|UPSTREAM_UNAVAILABLE): /)
 }, 180_000)

@@ -5,7 +5,7 @@ import { startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { add, serve, sub } from '../listed-server.ts'
 import { makeTool } from '../tools.ts'
-import { withRig } from '../upstream/oauth/rig.ts'
+import { withOAuthServers } from '../upstream/oauth/oauth-servers.ts'
 import { expectAccessible, hasBrowser, openTab, useBrowser } from './browser.ts'
 import { servePage } from './open-page.ts'
 
@@ -163,7 +163,7 @@ describe.skipIf(!hasBrowser)('the page in Chromium', () => {
   })
 
   it('logs in to a server, and shows why a login failed', () =>
-    withRig(async ({ server }) => {
+    withOAuthServers(async ({ server }) => {
       const env = { PATH: process.env['PATH'], PEGBOARD_KEYRING: 'off' }
       const started = await startApp({ mcpServers: { crm: { url: server.url, start: 'background' } } }, undefined, {
         page: true,

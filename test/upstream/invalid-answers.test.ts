@@ -7,7 +7,7 @@ import { serveOnStdio } from '../../src/server/serve-stdio.ts'
 import { type Answer, startApp } from '../app.ts'
 import { count } from '../count.mjs'
 import { scripted, withServers } from './host.ts'
-import { listening } from './oauth/rig.ts'
+import { listenOnFreePort } from './oauth/oauth-servers.ts'
 
 const TEXT = '"content":[{"type":"text","text":"said"}]'
 const nested = (levels: number): string => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`
@@ -138,7 +138,7 @@ const OTHER_LIES: ReadonlyArray<readonly [method: string, result: object, made?:
 
 it("a server's answer for a resource, a prompt or a completion is valid for clients, or rejected", async () => {
   let said: object = {}
-  const web = await listening(() => async (request, response) => {
+  const web = await listenOnFreePort(() => async (request, response) => {
     if (request.method !== 'POST') return void response.writeHead(405).end()
     const { id, method } = JSON.parse(await readText(request))
     if (id === undefined) return void response.writeHead(202).end()

@@ -6,7 +6,7 @@ import { type Bearer, createBearer } from '../../../src/upstream/oauth/bearer-he
 import { withTokens } from '../../../src/upstream/oauth/token-refresh.ts'
 import type { HttpTarget } from '../../../src/upstream/upstream-settings.ts'
 import { settingsOf } from '../host.ts'
-import { type Rig, withRig } from './rig.ts'
+import { type OAuthServers, withOAuthServers } from './oauth-servers.ts'
 
 /** A clock that the test moves ahead. */
 function shifted(): Clock & { ms: number } {
@@ -14,7 +14,7 @@ function shifted(): Clock & { ms: number } {
   return clock
 }
 
-function bearerOf({ server, store }: Rig, clock: Clock, use = store): Bearer {
+function bearerOf({ server, store }: OAuthServers, clock: Clock, use = store): Bearer {
   const settings = settingsOf({ web: { url: server.url } })['web']
   if (!settings) throw new Error('no settings')
   const target = settings.target as HttpTarget
@@ -37,7 +37,7 @@ describe('the lifetime of a token', () => {
 
 describe('the required scopes', () => {
   it('are combined, and limited to the latest ones', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       await rig.login()
       const bearer = bearerOf(rig, shifted())
       const wants = (requiredScope: string) => bearer.explain(new InsufficientScopeError({ requiredScope }))
@@ -56,7 +56,7 @@ describe('the required scopes', () => {
 
 describe('a token', () => {
   it('is used until a minute before it expires, and then refreshed once for all callers', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const first = await rig.login()
       const clock = shifted()
       const bearer = bearerOf(rig, clock)
@@ -67,29 +67,29 @@ describe('a token', () => {
       const renewed = await Promise.all(Array.from({ length: 20 }, () => bearer.provider.token()))
       expect(new Set(renewed).size).toBe(1)
       expect(renewed[0]).not.toBe(first.tokens?.access_token)
-      expect(rig.as.count('POST /token')).toBe(2)
+      expect(rig.authorizationServer.count('POST /token')).toBe(2)
       bearer.close()
     }))
 
   it('with a short life is refreshed when a tenth of its life is left', () =>
-    withRig(
+    withOAuthServers(
       async (rig) => {
         await rig.login()
         const clock = shifted()
         const bearer = bearerOf(rig, clock)
         clock.ms = 85_000
         await bearer.provider.token()
-        expect(rig.as.count('POST /token')).toBe(1)
+        expect(rig.authorizationServer.count('POST /token')).toBe(1)
         clock.ms = 95_000
         await bearer.provider.token()
-        expect(rig.as.count('POST /token')).toBe(2)
+        expect(rig.authorizationServer.count('POST /token')).toBe(2)
         bearer.close()
       },
       { accessTtl: 100 },
     ))
 
   it('is refreshed with the latest refresh token, which is stored', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const first = await rig.login()
       const clock = shifted()
       const bearer = bearerOf(rig, clock)
@@ -100,12 +100,12 @@ describe('a token', () => {
       const now = await rig.store.read({ server: 'web', url: rig.server.url })
       expect(now?.tokens?.refresh_token).not.toBe(first.tokens?.refresh_token)
       expect(now?.tokens?.scope).toBe(first.tokens?.scope)
-      expect(rig.as.count('POST /token')).toBe(4)
+      expect(rig.authorizationServer.count('POST /token')).toBe(4)
       bearer.close()
     }))
 
   it('is refreshed by one of two processes, and the other uses the result', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       await rig.login()
       const clock = shifted()
       const [one, two] = [bearerOf(rig, clock), bearerOf(rig, clock)]
@@ -113,18 +113,18 @@ describe('a token', () => {
       clock.ms = 3_599_000
       const [a, b] = await Promise.all([one.provider.token(), two.provider.token()])
       expect(a).toBe(b)
-      expect(rig.as.count('POST /token')).toBe(2)
+      expect(rig.authorizationServer.count('POST /token')).toBe(2)
       one.close()
       two.close()
     }))
 
   it('that is still valid is used while the authorization server is unreachable, which is retried every five seconds', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const first = await rig.login()
       const clock = shifted()
       const bearer = bearerOf(rig, clock)
       await bearer.provider.token()
-      rig.as.close()
+      rig.authorizationServer.close()
       clock.ms = 3_560_000
       expect(await bearer.provider.token()).toBe(first.tokens?.access_token)
       clock.ms = 3_610_000
@@ -138,43 +138,43 @@ describe('a token', () => {
 
 describe('a rejected refresh token', () => {
   it('is retried every ten minutes, however often tokens are requested', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const first = await rig.login()
       const clock = shifted()
       const bearer = bearerOf(rig, clock)
-      rig.as.refuseAll = true
+      rig.authorizationServer.refuseAll = true
       const begun = 3_601_000
       clock.ms = begun
       await expect(bearer.provider.token()).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
-      expect(rig.as.count('POST /token')).toBe(2)
+      expect(rig.authorizationServer.count('POST /token')).toBe(2)
       for (let s = 1; s < 590; s++) {
         clock.ms = begun + s * 1_000
         await expect(bearer.provider.token()).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
       }
-      expect(rig.as.count('POST /token')).toBe(2)
+      expect(rig.authorizationServer.count('POST /token')).toBe(2)
 
       const again = begun + 11 * 60_000
       for (let s = 0; s < 590; s++) {
         clock.ms = again + s * 1_000
         await expect(bearer.provider.token()).rejects.toMatchObject({ code: 'E_AUTH_REQUIRED' })
       }
-      expect(rig.as.count('POST /token')).toBe(3)
+      expect(rig.authorizationServer.count('POST /token')).toBe(3)
 
-      rig.as.refuseAll = false
+      rig.authorizationServer.refuseAll = false
       clock.ms = again + 11 * 60_000
       const renewed = await bearer.provider.token()
       expect(renewed).toEqual(expect.any(String))
       expect(renewed).not.toBe(first.tokens?.access_token)
-      expect(rig.as.count('POST /token')).toBe(4)
+      expect(rig.authorizationServer.count('POST /token')).toBe(4)
       bearer.close()
     }))
 
   it('is not retried sooner if a server rejects every request', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const first = await rig.login()
       const clock = shifted()
       const bearer = bearerOf(rig, clock)
-      rig.as.refuseAll = true
+      rig.authorizationServer.refuseAll = true
       const send = bearer.watched(async () => new Response(null, { status: 401 }))
       const headers = { authorization: `Bearer ${first.tokens?.access_token}` }
       const storm = async (): Promise<void> => {
@@ -186,10 +186,10 @@ describe('a rejected refresh token', () => {
         }
       }
       for (let n = 0; n < 4; n++) await storm()
-      expect(rig.as.count('POST /token')).toBe(2)
+      expect(rig.authorizationServer.count('POST /token')).toBe(2)
       clock.ms = 11 * 60_000
       await storm()
-      expect(rig.as.count('POST /token')).toBe(3)
+      expect(rig.authorizationServer.count('POST /token')).toBe(3)
       bearer.close()
     }))
 })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { browserCommand, browserUrl, createBrowser } from '../../../src/upstream/oauth/browser.ts'
 import { until } from '../host.ts'
-import { withFolder } from './rig.ts'
+import { withFolder } from './oauth-servers.ts'
 
 const refusal = (url: string): string => {
   try {

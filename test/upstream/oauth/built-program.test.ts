@@ -1,10 +1,11 @@
 import { expect, it, onTestFinished } from 'vitest'
 import { cli, place, run } from '../../process.ts'
-import { listening, saidOfItself } from './rig.ts'
+import { listenOnFreePort, oauthMetadata } from './oauth-servers.ts'
 
 it('the built program says what to do when a server wants more rights', async () => {
-  const { origin, close } = await listening((own) => (request, response) => {
-    const json = request.url === '/token' ? { access_token: 'a', token_type: 'Bearer' } : saidOfItself(own, request.url)
+  const { origin, close } = await listenOnFreePort((own) => (request, response) => {
+    const json =
+      request.url === '/token' ? { access_token: 'a', token_type: 'Bearer' } : oauthMetadata(own, request.url)
     if (json) return void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(json))
     if (request.headers.authorization === undefined) return void response.writeHead(401).end()
     response.writeHead(403, { 'www-authenticate': 'Bearer error="insufficient_scope"' }).end()

@@ -6,7 +6,7 @@ import { createSite } from '../../../src/upstream/oauth/auth-site.ts'
 import { clientCredentials } from '../../../src/upstream/oauth/token-refresh.ts'
 import type { HttpTarget } from '../../../src/upstream/upstream-settings.ts'
 import { settingsOf } from '../host.ts'
-import { listening, saidOfItself, withFolder } from './rig.ts'
+import { listenOnFreePort, oauthMetadata, withFolder } from './oauth-servers.ts'
 
 interface Company {
   readonly idp: Array<Record<string, string>>
@@ -20,13 +20,13 @@ interface Company {
 async function company(idp: object, test: (company: Company) => Promise<void>): Promise<void> {
   const seen: { idp: Company['idp']; as: Company['as']; secrets: Company['secrets'] } = { idp: [], as: [], secrets: [] }
   const state = { refused: false }
-  const { origin, close } = await listening((own) => async (request, response) => {
+  const { origin, close } = await listenOnFreePort((own) => async (request, response) => {
     const answer = (body: object, status = 200): void =>
       void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
     const chunks: Buffer[] = []
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const form = Object.fromEntries(new URLSearchParams(Buffer.concat(chunks).toString()))
-    const said = saidOfItself(own, request.url, { token_endpoint_auth_methods_supported: ['client_secret_basic'] })
+    const said = oauthMetadata(own, request.url, { token_endpoint_auth_methods_supported: ['client_secret_basic'] })
     if (said) return answer(said)
     switch (request.url) {
       case '/idp':

@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { createTokenStore } from '../../../src/upstream/oauth/token-store.ts'
 import { until, withServers } from '../host.ts'
-import { browse, loginAt, type Rig, withRig } from './rig.ts'
+import { logInLikePerson, loginAt, type OAuthServers, withOAuthServers } from './oauth-servers.ts'
 
 const login = 'it requires a login: run `pegboard auth web`'
 
 /** Runs the server of a rig as `web` for a test. */
 const served = (
-  { server, store }: Rig,
+  { server, store }: OAuthServers,
   test: Parameters<typeof withServers>[1],
   entry: object = {},
   wait = true,
@@ -24,10 +24,10 @@ const codeOf = (work: Promise<unknown>): Promise<string> =>
 
 describe('a login in the browser', () => {
   it('registers a client, gets tokens, and the server is used with them', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const grant = await rig.login()
       expect(grant.tokens?.refresh_token).toBeTypeOf('string')
-      expect(rig.as.count('POST /reg')).toBe(1)
+      expect(rig.authorizationServer.count('POST /reg')).toBe(1)
       await served(rig, async ({ text, upstreams }) => {
         expect(await text('mcp_web.who')).toBe('alice')
         expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
@@ -35,7 +35,7 @@ describe('a login in the browser', () => {
     }))
 
   it('stores the tokens in a private file', () =>
-    withRig(async ({ dir, login }) => {
+    withOAuthServers(async ({ dir, login }) => {
       const grant = await login()
       const [file = '', ...others] = readdirSync(dir)
       expect(others).toEqual([])
@@ -45,22 +45,22 @@ describe('a login in the browser', () => {
     }))
 
   it('reuses its client if its port is free, and registers again after an unfinished login', () =>
-    withRig(async ({ as, login }) => {
+    withOAuthServers(async ({ authorizationServer, login }) => {
       await login()
       await login()
-      expect(as.count('POST /reg')).toBe(1)
+      expect(authorizationServer.count('POST /reg')).toBe(1)
       const given = login(undefined, { open: undefined, paste: async () => 'http://127.0.0.1/callback?code=x' })
       expect(await codeOf(given)).toBe('E_AUTH_FAILED: This is not the redirect address of this login.')
       await login()
-      expect(as.count('POST /reg')).toBe(2)
+      expect(authorizationServer.count('POST /reg')).toBe(2)
     }))
 
   it('sends a client metadata document where the authorization server supports it', () => {
     const document = 'https://client.example/pegboard.json'
-    return withRig(
+    return withOAuthServers(
       async (rig) => {
         await rig.login({ clientMetadataUrl: document })
-        expect(rig.as.count('POST /reg')).toBe(0)
+        expect(rig.authorizationServer.count('POST /reg')).toBe(0)
         await served(rig, async ({ text }) => expect(await text('mcp_web.who')).toBe('alice'))
       },
       {
@@ -78,7 +78,7 @@ describe('a login in the browser', () => {
   })
 
   it('replaces a login whose keyring is unavailable', () =>
-    withRig(async ({ server, dir, store, login }) => {
+    withOAuthServers(async ({ server, dir, store, login }) => {
       const entries = new Map<string, string>()
       const keyring = {
         get: async (name: string) => entries.get(name),
@@ -96,7 +96,7 @@ describe('a login in the browser', () => {
     }))
 
   it('sends a secret to no other authorization server if the keyring is unavailable', () =>
-    withRig(async ({ as, server, dir, store, login }) => {
+    withOAuthServers(async ({ authorizationServer, server, dir, store, login }) => {
       const key = { server: 'web', url: server.url }
       const discovery = { authorizationServerUrl: 'https://as.example' }
       const keyring = { get: async () => undefined, set: async () => undefined, delete: async () => undefined }
@@ -108,14 +108,14 @@ describe('a login in the browser', () => {
       expect(await codeOf(login({ clientId: 'known', clientSecret: 'hush' }))).toBe(
         'E_AUTH_FAILED: web names another authorization server than the one its client is for.',
       )
-      expect(as.count('POST /token')).toBe(0)
+      expect(authorizationServer.count('POST /token')).toBe(0)
     }))
 
   it('uses a client registered in advance, with its secret', () =>
-    withRig(
+    withOAuthServers(
       async (rig) => {
         await rig.login({ clientId: 'known', clientSecret: 'hush' })
-        expect(rig.as.count('POST /reg')).toBe(0)
+        expect(rig.authorizationServer.count('POST /reg')).toBe(0)
         await served(rig, async ({ text }) => expect(await text('mcp_web.who')).toBe('alice'), {
           auth: { clientId: 'known', clientSecret: 'hush' },
         })
@@ -136,7 +136,7 @@ describe('a login in the browser', () => {
     ))
 
   it('says what to do if registration is not possible', () =>
-    withRig(
+    withOAuthServers(
       async ({ login }) =>
         expect(await codeOf(login())).toBe(
           'E_AUTH_FAILED: Cannot log in to web: it does not register new clients; register one there and set mcpServers.web.auth.clientId.',
@@ -145,7 +145,7 @@ describe('a login in the browser', () => {
     ))
 
   it('accepts a pasted address if the browser cannot return, and asks again for a wrong one', () =>
-    withRig(async ({ login }) => {
+    withOAuthServers(async ({ login }) => {
       let shown = ''
       let ended = ''
       const warned: string[] = []
@@ -159,7 +159,7 @@ describe('a login in the browser', () => {
           // A single wrong address is only a warning.
           if (warned.length === 0) return 'http://127.0.0.1/somewhere'
           // No server listens at the final address of this browser.
-          const elsewhere = await browse(shown).catch((error: unknown) => error as { url: string })
+          const elsewhere = await logInLikePerson(shown).catch((error: unknown) => error as { url: string })
           ended = (elsewhere as { url: string }).url
           return `  ${ended}\n`
         },
@@ -172,14 +172,14 @@ describe('a login in the browser', () => {
     }))
 
   it('answers a redirect with another state and keeps waiting', () =>
-    withRig(async ({ login }) => {
+    withOAuthServers(async ({ login }) => {
       const answers: number[] = []
       const grant = await login(undefined, {
         async open(url) {
           const redirect = new URL(new URL(url).searchParams.get('redirect_uri') ?? '')
           redirect.search = '?code=stolen&state=guessed'
           answers.push((await fetch(redirect)).status)
-          answers.push((await browse(url)).status)
+          answers.push((await logInLikePerson(url)).status)
         },
       })
       expect(answers).toEqual([400, 200])
@@ -187,7 +187,7 @@ describe('a login in the browser', () => {
     }))
 
   it('rejects an answer that names another authorization server', () =>
-    withRig(async ({ as, login }) => {
+    withOAuthServers(async ({ authorizationServer, login }) => {
       const forged = login(undefined, {
         async open(url) {
           const { searchParams } = new URL(url)
@@ -201,16 +201,16 @@ describe('a login in the browser', () => {
       expect(await codeOf(forged)).toBe(
         'E_AUTH_FAILED: The response is from another authorization server than expected.',
       )
-      expect(as.count('POST /token')).toBe(0)
+      expect(authorizationServer.count('POST /token')).toBe(0)
     }))
 
   it('sends a secret only to its authorization server', () =>
-    withRig(async ({ as, login }) => {
+    withOAuthServers(async ({ authorizationServer, login }) => {
       const elsewhere = login({ clientId: 'known', clientSecret: 'hush', issuer: 'https://as.example' })
       expect(await codeOf(elsewhere)).toBe(
         'E_AUTH_FAILED: web names another authorization server than the one its client is for.',
       )
-      expect(as.count('POST /token')).toBe(0)
+      expect(authorizationServer.count('POST /token')).toBe(0)
     }))
 })
 
@@ -236,7 +236,7 @@ describe('a client without a person', () => {
       { jwks: { keys: [publicKey.export({ format: 'jwk' })] } },
     ],
   ])('proves itself with %s', (method, ours, theirs) =>
-    withRig(
+    withOAuthServers(
       (rig) =>
         served(rig, async ({ text }) => expect(await text('mcp_web.who')).toBe('robot'), {
           auth: { type: 'client-credentials', clientId: 'robot', scopes: 'read', ...ours },
@@ -246,7 +246,7 @@ describe('a client without a person', () => {
   )
 
   it('that is rejected reports it, and tries again only at the next attempt', () =>
-    withRig(
+    withOAuthServers(
       (rig) =>
         served(
           rig,
@@ -263,7 +263,7 @@ describe('a client without a person', () => {
 
 describe('a server that requires a login', () => {
   it('is failing, names the command to run, and connects as soon as it was run', () =>
-    withRig((rig) =>
+    withOAuthServers((rig) =>
       served(
         rig,
         async ({ upstreams, text }) => {
@@ -281,7 +281,7 @@ describe('a server that requires a login', () => {
     ))
 
   it('never opens a browser and does not retry in a loop', () =>
-    withRig((rig) =>
+    withOAuthServers((rig) =>
       served(
         rig,
         async ({ upstreams }) => {
@@ -289,7 +289,7 @@ describe('a server that requires a login', () => {
           const before = rig.server.tokens.length
           await Promise.allSettled(Array.from({ length: 50 }, () => upstreams.refresh('web')))
           expect(rig.server.tokens.length - before).toBeLessThanOrEqual(3)
-          expect(rig.as.requests).toEqual([])
+          expect(rig.authorizationServer.requests).toEqual([])
         },
         {},
         false,
@@ -297,7 +297,7 @@ describe('a server that requires a login', () => {
     ))
 
   it('is not logged in to with auth none, or with its own header', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       await rig.login()
       for (const [entry, reason] of [
         [{ auth: { type: 'none' } }, 'it requires authorization (HTTP 401)'],
@@ -318,34 +318,34 @@ describe('a server that requires a login', () => {
 
 describe('many 401 responses', () => {
   it('to a hundred calls refresh the tokens once, and each call is repeated once', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const first = await rig.login()
       await served(rig, async ({ text }) => {
         rig.server.refused.add(first.tokens?.access_token ?? '')
-        const [requests, renewals] = [rig.server.tokens.length, rig.as.count('POST /token')]
+        const [requests, renewals] = [rig.server.tokens.length, rig.authorizationServer.count('POST /token')]
         const answers = await Promise.all(Array.from({ length: 100 }, () => text('mcp_web.who')))
         expect(new Set(answers)).toEqual(new Set(['alice']))
-        expect(rig.as.count('POST /token') - renewals).toBe(1)
+        expect(rig.authorizationServer.count('POST /token') - renewals).toBe(1)
         expect(rig.server.tokens.length - requests).toBeLessThanOrEqual(200)
       })
     }))
 
   it('with a revoked refresh token fail fast, ask once, and a login fixes the running server', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const first = await rig.login()
       await served(rig, async ({ call, text, upstreams }) => {
-        const refresh = await rig.as.provider.RefreshToken.find(first.tokens?.refresh_token ?? '')
+        const refresh = await rig.authorizationServer.provider.RefreshToken.find(first.tokens?.refresh_token ?? '')
         await refresh?.destroy()
         rig.server.refused.add(first.tokens?.access_token ?? '')
-        const renewals = rig.as.count('POST /token')
+        const renewals = rig.authorizationServer.count('POST /token')
         const failures = await Promise.all(Array.from({ length: 100 }, () => codeOf(call('mcp_web.who'))))
         expect(new Set(failures)).toEqual(new Set([`E_AUTH_REQUIRED: web: ${login}.`]))
-        expect(rig.as.count('POST /token') - renewals).toBe(1)
+        expect(rig.authorizationServer.count('POST /token') - renewals).toBe(1)
         expect(upstreams.status()).toMatchObject([{ state: 'failing', reason: login }])
         const requests = rig.server.tokens.length
         await Promise.all(Array.from({ length: 100 }, () => codeOf(call('mcp_web.who'))))
         expect(rig.server.tokens.length - requests).toBeLessThanOrEqual(100)
-        expect(rig.as.count('POST /token') - renewals).toBe(1)
+        expect(rig.authorizationServer.count('POST /token') - renewals).toBe(1)
         await rig.login()
         await until(() => upstreams.status()[0]?.state === 'ready')
         expect(await text('mcp_web.who')).toBe('alice')
@@ -353,7 +353,7 @@ describe('many 401 responses', () => {
     }))
 
   it('by mistake of the server are over when the server accepts the token', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       await rig.login()
       await served(rig, async ({ call, text, upstreams }) => {
         rig.server.refuseAll = true
@@ -373,7 +373,7 @@ describe('many 401 responses', () => {
 
 describe('a missing scope', () => {
   it('fails only that call, and is requested at the next login', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       await rig.login()
       await served(rig, async ({ call, text, upstreams }) => {
         expect(await codeOf(call('mcp_web.write'))).toBe(
@@ -385,7 +385,7 @@ describe('a missing scope', () => {
         await rig.login(undefined, {
           async open(url) {
             asked = new URL(url).searchParams.get('scope') ?? ''
-            await browse(url)
+            await logInLikePerson(url)
           },
         })
         expect(asked.split(' ')).toEqual(expect.arrayContaining(['read', 'write']))
@@ -396,7 +396,7 @@ describe('a missing scope', () => {
 
 describe('login requests', () => {
   it("contain the entry's headers only for the server itself", () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       await rig.login()
       await served(
         rig,
@@ -409,7 +409,7 @@ describe('login requests', () => {
     }))
 
   it('log no token', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const grant = await rig.login()
       await served(rig, async ({ text, logged }) => {
         await text('mcp_web.who')

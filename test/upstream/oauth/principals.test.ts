@@ -8,7 +8,7 @@ import { testContext } from '../../context.ts'
 import { client, front } from '../../security/http-app.ts'
 import { TOKEN } from '../../server/echo.ts'
 import { type Rig as Served, until, withServers } from '../host.ts'
-import { type Rig, withRig } from './rig.ts'
+import { type OAuthServers, withOAuthServers } from './oauth-servers.ts'
 
 const auth = { perPrincipal: true }
 const callerOf = (principal: string) => ({ ...localCaller, principal })
@@ -19,13 +19,13 @@ async function who({ tool }: Served, principal: string): Promise<string> {
   return JSON.stringify(result)
 }
 
-const served = ({ server, store }: Rig, test: (served: Served) => Promise<void>): Promise<void> =>
+const served = ({ server, store }: OAuthServers, test: (served: Served) => Promise<void>): Promise<void> =>
   withServers({ web: { url: server.url, auth } }, test, { tokens: async () => store, wait: false })
 
 const ready = ({ upstreams }: Served) => until(() => upstreams.status()[0]?.state === 'ready')
 
 /** Logs in while Pegboard runs, and checks that the principal can call the tool. */
-async function logInAndCall(rig: Rig, host: Served, principal: string): Promise<void> {
+async function logInAndCall(rig: OAuthServers, host: Served, principal: string): Promise<void> {
   await rig.login(auth, {}, principal)
   await ready(host)
   await until(() => host.tool('mcp_web.who').available(callerOf(principal), defaultProfile) === true)
@@ -34,7 +34,7 @@ async function logInAndCall(rig: Rig, host: Served, principal: string): Promise<
 
 describe('a server with a login for each principal', () => {
   it("is called with the caller's tokens, and hidden from callers without [UPS-22]", () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       await rig.login(auth, {}, 'ann')
       await rig.login(auth, {}, 'bob')
       await served(rig, async (host) => {
@@ -55,7 +55,7 @@ describe('a server with a login for each principal', () => {
     }))
 
   it('shows its tools as soon as someone is logged in', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       await rig.login(auth, {}, 'ann')
       await served(rig, async (host) => {
         await ready(host)
@@ -64,7 +64,7 @@ describe('a server with a login for each principal', () => {
     }))
 
   it("lists no resources, and reads them with the caller's login", () =>
-    withRig(
+    withOAuthServers(
       async (rig) => {
         await rig.login(auth, {}, 'ann')
         await rig.login(auth, {}, 'bob')
@@ -116,7 +116,7 @@ describe('a server with a login for each principal', () => {
     }))
 
   it('says how to log in while no principal is logged in', () =>
-    withRig((rig) =>
+    withOAuthServers((rig) =>
       served(rig, async (host) => {
         await until(() => host.upstreams.status()[0]?.state === 'failing')
         expect(host.upstreams.status()[0]?.reason).toBe('it requires a login: run `pegboard auth web --principal NAME`')
@@ -130,7 +130,7 @@ describe('a server with a login for each principal', () => {
   ])(
     'with %s lists is asked as often as needed, and no principal sees the list of another [UPS-22]',
     (cacheScope, lists) =>
-      withRig(
+      withOAuthServers(
         async (rig) => {
           await rig.login(auth, {}, 'ann')
           await rig.login(auth, {}, 'bob')

@@ -1,7 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { createTokenStore } from '../../../src/upstream/oauth/token-store.ts'
 import { until, withServers } from '../host.ts'
-import { browse, listening, loginAt, saidOfItself, withFolder, withRig } from './rig.ts'
+import {
+  listenOnFreePort,
+  logInLikePerson,
+  loginAt,
+  oauthMetadata,
+  withFolder,
+  withOAuthServers,
+} from './oauth-servers.ts'
 
 /** A server that requires a login, whose authorization server returns the metadata of a test. */
 async function withMetadata(
@@ -14,14 +21,14 @@ async function withMetadata(
   registered: object = { redirect_uris: [] },
 ): Promise<void> {
   const requests: string[] = []
-  const { origin, close } = await listening((own) => (request, response) => {
+  const { origin, close } = await listenOnFreePort((own) => (request, response) => {
     requests.push(`${request.method} ${request.url}`)
     const said =
       request.url === '/register'
         ? { client_id: 'any', ...registered }
         : request.url === '/token'
           ? { access_token: 'any', token_type: 'Bearer' }
-          : saidOfItself(own, request.url, { registration_endpoint: `${own}/register`, ...change(own) })
+          : oauthMetadata(own, request.url, { registration_endpoint: `${own}/register`, ...change(own) })
     if (!said) return void response.writeHead(request.url === '/mcp' ? 401 : 404).end()
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(said))
   })
@@ -51,14 +58,14 @@ describe('a server that names its authorization server', () => {
     ['http://10.0.0.1/as', 'a private address is not allowed here'],
     ['http://as.example/', 'plain http is not allowed here'],
   ])('may not name %s', (url, why) =>
-    withRig(
+    withOAuthServers(
       async ({ login }) => expect(await refusal(login())).toBe(`E_SSRF_BLOCKED: The address is refused: ${why}.`),
       { resource: { metadata: { authorization_servers: [url] } } },
     ),
   )
 
   it('may name a private one if the operator allows it', () =>
-    withRig(
+    withOAuthServers(
       async ({ login }) =>
         // No server listens there, so the login stops at this point.
         expect(await refusal(login({ allowPrivate: true }))).toMatch(
@@ -75,11 +82,11 @@ describe('a server that reports an address', () => {
     ['http://', '#other'],
     ['http://', '#'],
   ])('with a user name, password or fragment gets no login: %s…%s', async (before, after) => {
-    const { origin, close } = await listening((own) => (request, response) => {
+    const { origin, close } = await listenOnFreePort((own) => (request, response) => {
       const { host } = new URL(own)
       const said = request.url?.startsWith('/.well-known/oauth-protected-resource')
         ? { resource: `${before}${host}/mcp${after}`, authorization_servers: [own] }
-        : saidOfItself(own, request.url, { registration_endpoint: `${own}/register` })
+        : oauthMetadata(own, request.url, { registration_endpoint: `${own}/register` })
       if (!said) return void response.writeHead(request.url === '/mcp' ? 401 : 404).end()
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(said))
     })
@@ -97,7 +104,7 @@ describe('a server that reports an address', () => {
 
 describe('an authorization server', () => {
   it('that does not exist means that a fixed token is required', async () => {
-    const { origin, close } = await listening(() => (request, response) => {
+    const { origin, close } = await listenOnFreePort(() => (request, response) => {
       response.writeHead(request.url === '/mcp' ? 401 : 404).end()
     })
     try {
@@ -174,23 +181,23 @@ describe('an authorization server', () => {
 
 describe('an authorization server that does not send `iss`', () => {
   it('gives no code to another one that sends the browser on to it with the id of the same client', () =>
-    withRig(
-      async ({ as, server, store, login }) => {
+    withOAuthServers(
+      async ({ authorizationServer, server, store, login }) => {
         const grant = await login()
         const requests: string[] = []
-        const evil = await listening((own) => (request, response) => {
+        const evil = await listenOnFreePort((own) => (request, response) => {
           const url = new URL(request.url ?? '', own)
           requests.push(`${request.method} ${url.pathname}`)
           if (url.pathname === '/authorize') {
-            url.searchParams.set('client_id', String(grant.clients?.[as.origin]?.client_id))
+            url.searchParams.set('client_id', String(grant.clients?.[authorizationServer.origin]?.client_id))
             url.searchParams.set('scope', 'read')
             url.searchParams.set('resource', server.url)
-            return void response.writeHead(302, { location: `${as.origin}/auth${url.search}` }).end()
+            return void response.writeHead(302, { location: `${authorizationServer.origin}/auth${url.search}` }).end()
           }
           const said =
             url.pathname === '/register'
               ? { client_id: 'any', redirect_uris: [] }
-              : saidOfItself(own, request.url, { registration_endpoint: `${own}/register` })
+              : oauthMetadata(own, request.url, { registration_endpoint: `${own}/register` })
           if (!said) return void response.writeHead(url.pathname === '/mcp' ? 401 : 404).end()
           response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(said))
         })
@@ -205,7 +212,7 @@ describe('an authorization server that does not send `iss`', () => {
               show: (url) => {
                 shown = url
               },
-              paste: async () => (await browse(shown)).url,
+              paste: async () => (await logInLikePerson(shown)).url,
             },
           )
           expect(await refusal(attacked)).toBe('E_AUTH_FAILED: This is not the redirect address of this login.')
@@ -257,8 +264,8 @@ async function answerWithCode(page: string): Promise<void> {
 describe('a token endpoint', () => {
   /** The status of the server that needs the token, with the whole log. */
   async function answered(body: string): Promise<string> {
-    const { origin, close } = await listening((own) => (request, response) => {
-      const said = saidOfItself(own, request.url)
+    const { origin, close } = await listenOnFreePort((own) => (request, response) => {
+      const said = oauthMetadata(own, request.url)
       const text = request.url === '/token' ? body : said && JSON.stringify(said)
       if (text === undefined) return void response.writeHead(401).end()
       response.writeHead(200, { 'content-type': 'application/json' }).end(text)

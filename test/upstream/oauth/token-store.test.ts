@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { type Keyring, openKeyring } from '../../../src/state/keyring.ts'
 import { createTokenStore, type Grant } from '../../../src/upstream/oauth/token-store.ts'
-import { withFolder } from './rig.ts'
+import { withFolder } from './oauth-servers.ts'
 
 const key = { server: 'web', url: 'https://web.example/mcp' }
 const grant: Grant = {

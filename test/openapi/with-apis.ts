@@ -12,9 +12,9 @@ import { createTrust, type Trust } from '../../src/trust/trust.ts'
 import { testContext } from '../context.ts'
 
 /** Data that survives a restart. */
-export const memory = () => ({ lists: new Map<string, StoredList>(), documents: new Map<string, Json>() })
+export const createApiState = () => ({ lists: new Map<string, StoredList>(), documents: new Map<string, Json>() })
 
-export interface Rig {
+export interface TestApis {
   readonly apis: Apis
   readonly catalog: ReturnType<typeof createCatalog>
   readonly logged: readonly Record<string, unknown>[]
@@ -26,9 +26,9 @@ export interface Rig {
 /** Runs APIs for one test and always stops them afterwards. */
 export async function withApis(
   entries: Readonly<Record<string, object>>,
-  test: (rig: Rig) => Promise<void>,
+  test: (apis: TestApis) => Promise<void>,
   options: {
-    readonly kept?: ReturnType<typeof memory>
+    readonly kept?: ReturnType<typeof createApiState>
     readonly clock?: Clock
     readonly wait?: boolean
     readonly trust?: Trust
@@ -36,7 +36,7 @@ export async function withApis(
 ): Promise<void> {
   const catalog = createCatalog()
   const logged: Record<string, unknown>[] = []
-  const kept = options.kept ?? memory()
+  const kept = options.kept ?? createApiState()
   const apis = createApis({
     catalog,
     log: createLog((line) => logged.push(JSON.parse(line)), 'debug'),

@@ -19,7 +19,7 @@ import type { HttpTarget } from '../../../src/upstream/upstream-settings.ts'
 import { settingsOf } from '../host.ts'
 
 /** An HTTP server on a free port for one test. */
-export async function listening(
+export async function listenOnFreePort(
   answer: (origin: string) => RequestListener | Promise<RequestListener>,
 ): Promise<{ readonly origin: string; close(): void }> {
   let listener: RequestListener = (_request, response) => void response.writeHead(503).end()
@@ -41,7 +41,7 @@ export async function listening(
  * for other paths.
  * @param change overrides the metadata of the authorization server
  */
-export function saidOfItself(own: string, path: string | undefined, change: object = {}): object | undefined {
+export function oauthMetadata(own: string, path: string | undefined, change: object = {}): object | undefined {
   if (path?.startsWith('/.well-known/oauth-protected-resource'))
     return { resource: `${own}/mcp`, authorization_servers: [own] }
   if (path !== '/.well-known/oauth-authorization-server') return undefined
@@ -55,7 +55,7 @@ export function saidOfItself(own: string, path: string | undefined, change: obje
   }
 }
 
-export interface Authorization {
+export interface AuthorizationServer {
   readonly origin: string
   readonly provider: Provider
   /** Its requests, such as `POST /token`. */
@@ -79,11 +79,11 @@ export interface AuthorizationOptions {
 }
 
 /** A real authorization server (oidc-provider) whose login pages accept any name. */
-export async function authorization(options: AuthorizationOptions = {}): Promise<Authorization> {
+export async function startAuthorizationServer(options: AuthorizationOptions = {}): Promise<AuthorizationServer> {
   const requests: string[] = []
   const state = { refuseAll: false }
   let provider!: Provider
-  const { origin, close } = await listening((issuer) => {
+  const { origin, close } = await listenOnFreePort((issuer) => {
     provider = new Provider(issuer, {
       clients: withIssuer(options.clients ?? [], issuer),
       cookies: { keys: ['test'] },
@@ -149,7 +149,7 @@ export async function authorization(options: AuthorizationOptions = {}): Promise
 const withIssuer = (registered: unknown, issuer: string): unknown =>
   JSON.parse(JSON.stringify(registered).replaceAll('<issuer>', issuer.replace('http://', '')))
 
-export interface Resource {
+export interface ProtectedServer {
   /** Of its MCP endpoint. */
   readonly url: string
   /** Rejects every token. */
@@ -171,8 +171,8 @@ export interface Resource {
  * A real MCP server behind that authorization server. Its tools: `who` returns the account of the token, `write`
  * requires a scope.
  */
-export async function resource(
-  as: Authorization,
+export async function startProtectedServer(
+  authorizationServer: AuthorizationServer,
   options: {
     readonly metadata?: object
     readonly challenge?: string
@@ -183,7 +183,7 @@ export async function resource(
     /** Adds a resource that returns its reader. */
     readonly readable?: boolean
   } = {},
-): Promise<Resource> {
+): Promise<ProtectedServer> {
   const tokens: Array<string | undefined> = []
   const headers: Array<NodeJS.Dict<string | string[]>> = []
   const refused = new Set<string>()
@@ -191,7 +191,7 @@ export async function resource(
   let refusals = 0
   let lists = 0
   const state = { refuseAll: false }
-  const { origin, close } = await listening((own) => {
+  const { origin, close } = await listenOnFreePort((own) => {
     const metadataUrl = `${own}/.well-known/oauth-protected-resource/mcp`
     const gate = (requiredScopes: string[]) =>
       requireBearerAuth({
@@ -199,8 +199,9 @@ export async function resource(
         requiredScopes,
         verifier: {
           async verifyAccessToken(token) {
-            const { AccessToken } = as.provider
-            const Credentials = (as.provider as unknown as { ClientCredentials: typeof AccessToken }).ClientCredentials
+            const { AccessToken } = authorizationServer.provider
+            const Credentials = (authorizationServer.provider as unknown as { ClientCredentials: typeof AccessToken })
+              .ClientCredentials
             const found = (await AccessToken.find(token)) ?? (await Credentials.find(token))
             if (!found || state.refuseAll || refused.has(token) || refusedAccounts.has(String(found.accountId)))
               throw new OAuthError(OAuthErrorCode.InvalidToken, 'no such token')
@@ -260,7 +261,7 @@ export async function resource(
         response.writeHead(200, { 'content-type': 'application/json' })
         const metadata = {
           resource: `${own}/mcp`,
-          authorization_servers: [as.origin],
+          authorization_servers: [authorizationServer.origin],
           ...(options.scope === undefined ? {} : { scopes_supported: options.scope.split(' ') }),
           ...options.metadata,
         }
@@ -303,7 +304,10 @@ export async function resource(
 }
 
 /** Logs in like a person: follows every page and fills in every form. Returns the last address and response. */
-export async function browse(start: string, who = 'alice'): Promise<{ readonly url: string; readonly status: number }> {
+export async function logInLikePerson(
+  start: string,
+  who = 'alice',
+): Promise<{ readonly url: string; readonly status: number }> {
   const cookies = new Map<string, string>()
   let url = start
   let form: URLSearchParams | undefined
@@ -334,9 +338,9 @@ export async function browse(start: string, who = 'alice'): Promise<{ readonly u
   throw new Error(`the login goes round in circles at ${url}`)
 }
 
-export interface Rig {
-  readonly as: Authorization
-  readonly server: Resource
+export interface OAuthServers {
+  readonly authorizationServer: AuthorizationServer
+  readonly server: ProtectedServer
   readonly store: TokenStore
   /** Of the store. */
   readonly dir: string
@@ -366,7 +370,7 @@ export function loginAt(
     prompt: {
       show: () => undefined,
       warn: () => undefined,
-      open: async (page) => void (await browse(page, principal)),
+      open: async (page) => void (await logInLikePerson(page, principal)),
       ...prompt,
     },
   })
@@ -383,25 +387,25 @@ export async function withFolder(test: (dir: string) => Promise<void>): Promise<
 }
 
 /** An authorization server, an MCP server behind it, and a store, for one test. */
-export const withRig = (
-  test: (rig: Rig) => Promise<void>,
-  options: AuthorizationOptions & { readonly resource?: Parameters<typeof resource>[1] } = {},
+export const withOAuthServers = (
+  test: (servers: OAuthServers) => Promise<void>,
+  options: AuthorizationOptions & { readonly resource?: Parameters<typeof startProtectedServer>[1] } = {},
 ): Promise<void> =>
   withFolder(async (folder) => {
-    const as = await authorization(options)
-    const server = await resource(as, { scope: 'read', ...options.resource })
+    const authorizationServer = await startAuthorizationServer(options)
+    const server = await startProtectedServer(authorizationServer, { scope: 'read', ...options.resource })
     const dir = join(folder, 'auth')
     const store = createTokenStore(dir, undefined)
     try {
       await test({
-        as,
+        authorizationServer,
         server,
         store,
         dir,
         login: (auth, prompt, principal) => loginAt(server.url, store, auth ? { auth } : {}, prompt, principal),
       })
     } finally {
-      as.close()
+      authorizationServer.close()
       server.close()
     }
   })

@@ -7,7 +7,12 @@ import { type Kind, makeDatabase, type TestDatabase } from '../databases.ts'
 type Settings = Record<string, unknown>
 
 /** The whole product with the module enabled; `call` returns a tool's value, `fails` its error. */
-export async function open(config: Settings = {}, dir = temporaryFolder(), more: Settings = {}, env: Settings = {}) {
+export async function startDatabaseApp(
+  config: Settings = {},
+  dir = temporaryFolder(),
+  more: Settings = {},
+  env: Settings = {},
+) {
   const { app, logged } = await startApp({ modules: { database: { config, ...more } } }, dir, {
     env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), ...env },
   })
@@ -25,13 +30,18 @@ export async function open(config: Settings = {}, dir = temporaryFolder(), more:
   return { app, dir, logged, call, fails }
 }
 
-export type Rig = Awaited<ReturnType<typeof open>> & { readonly database: TestDatabase }
+export type DatabaseApp = Awaited<ReturnType<typeof startDatabaseApp>> & { readonly database: TestDatabase }
 
 /** The module on a database of one kind, as the connection "default". */
-export async function openOn(kind: Kind, connection: Settings = {}, config: Settings = {}, sql?: string): Promise<Rig> {
+export async function startOnDatabase(
+  kind: Kind,
+  connection: Settings = {},
+  config: Settings = {},
+  sql?: string,
+): Promise<DatabaseApp> {
   const database = await makeDatabase(kind)
   if (sql !== undefined) await database.exec(sql)
-  const rig = await open({
+  const rig = await startDatabaseApp({
     ...config,
     connections: { default: { ...database.connection, accept_role: true, ...connection } },
   })
