@@ -58,6 +58,7 @@ export function createToolRuntime(options: ToolRuntimeOptions) {
     clock,
     log,
     thread: own.resultThread,
+    hasOthers: state.isShared,
   })
   // Most configurations start no program.
   const programs = lazy(() =>

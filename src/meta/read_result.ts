@@ -1,4 +1,3 @@
-import { PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { escapeNotices } from '../core/sanitize.ts'
 import type { ToolResult } from '../core/tool-result.ts'
@@ -50,11 +49,7 @@ export const readResultTool = (host: MetaHost): MetaTool => ({
   hints: READS,
   async run(input, { caller, signal, abort }): Promise<ToolResult> {
     const handle = readText(input, 'handle', NAME, 200).trim()
-    const stored = host.results.get(caller, handle)
-    if (!stored)
-      throw new PegboardError('E_NOT_FOUND', `Result '${handle.slice(0, 80)}' not found.`, {
-        hint: 'Results are deleted after a while: call the tool again.',
-      })
+    const stored = host.results.require(caller, handle)
     if (readFlag(input, 'keep')) host.results.keepAfterSession(caller, handle)
     if (!stored.isText) {
       const text = `${describeBytes(stored)}. It is not text; the client can read the linked resource.`

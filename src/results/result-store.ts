@@ -44,6 +44,8 @@ export interface ResultStore {
   keep(owner: ResultOwner, result: NewResult): Promise<KeptResult | undefined>
   /** Undefined if it is gone, or belongs to another principal or profile. */
   get(owner: ResultOwner, handle: string): KeptResult | undefined
+  /** @throws PegboardError E_NOT_FOUND where `get` returns undefined */
+  require(owner: ResultOwner, handle: string): KeptResult
   /** Whether the principal has any result. */
   has(owner: ResultOwner): boolean
   /** Calls the listener when `has` may have changed for somebody. Returns how to stop. */
@@ -81,6 +83,8 @@ export interface ResultStoreOptions {
   readonly thread: string
   /** Rejects if the disk of the folder would be nearly full with this many more bytes. */
   readonly checkFreeSpace?: (folder: string, bytes: number) => Promise<void>
+  /** True if other processes serve the same clients. They keep their results themselves. */
+  readonly hasOthers?: boolean
   /** Time limit of one question (default 5 s). */
   readonly patienceMs?: number
 }
@@ -137,7 +141,10 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
     const entry = find(owner, handle)
     if (entry) return entry
     throw new PegboardError('E_NOT_FOUND', `Result '${handle.slice(0, 80)}' not found.`, {
-      hint: 'Results are deleted after a while: call the tool again.',
+      hint: options.hasOthers
+        ? 'It was deleted, or another server behind the same address keeps it. Try again; if that fails, call the tool again.'
+        : 'Results are deleted after a while: call the tool again.',
+      retryable: options.hasOthers,
     })
   }
 
@@ -215,6 +222,7 @@ export function createResultStore(options: ResultStoreOptions): ResultStore {
       }
     },
     get: find,
+    require: findOrThrow,
     onChange: changed.listen,
     has,
     async read(owner, handle) {

@@ -203,6 +203,23 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
     expect(JSON.stringify(told).match(/\[NOTICE\]/g)).toHaveLength(1)
   }, 90_000)
 
+  it('say of a long result of another one that the call may be repeated there', async () => {
+    const long = `export default { name: 'long', description: 'Long texts.', tools: {
+      text: { description: 'A long text.', effect: 'read', run: () => 'word '.repeat(100_000) } } }`
+    const fleet = await startFleet(2, { exposure: { mode: 'direct' } }, { 'long.mjs': long })
+    const [one, other] = await Promise.all(fleet.members.map(({ url }) => clientOf(url, 'modern')))
+    const shortened = JSON.stringify(await one?.callTool({ name: 'long__text', arguments: {} }))
+    const handle = /r_[0-9a-z]+/.exec(shortened)?.[0]
+    const read = (client: Asked | undefined) => client?.callTool({ name: 'read_result', arguments: { handle } })
+    expect(JSON.stringify(await read(one))).toContain('word word')
+    expect(answerOf(await read(other)).error).toMatchObject({
+      code: 'E_NOT_FOUND',
+      message: `Result '${handle}' not found.`,
+      hint: 'It was deleted, or another server behind the same address keeps it. Try again; if that fails, call the tool again.',
+      retryable: true,
+    })
+  }, 90_000)
+
   it('take over the idempotent work of one that is stopped', async () => {
     const fleet = await startFleet(2, settings, { 'work.mjs': WORK })
     const [member, other] = fleet.members as [Member, Member]
