@@ -1,4 +1,5 @@
 import { isPegboardError, isShuttingDown, messageOf, PegboardError } from '../core/errors.ts'
+import { createLogLimit } from '../core/log-limit.ts'
 import type { Store } from '../state/store.ts'
 import type { TasksOptions } from './background-tasks.ts'
 import { POSTPONED } from './due-queue.ts'
@@ -38,6 +39,9 @@ export interface StoppedCall {
   readonly mayRepeat: boolean
 }
 
+/** When it is logged again that the owner of a repeated job has no access. */
+const REMIND_MS = 24 * 60 * 60_000
+
 /** Calls of an unknown tool, and of a tool of a disabled server, fail with these codes. */
 const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISABLED'])
 
@@ -46,16 +50,11 @@ const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISAB
  * @param kind what calls, for the log
  * @returns `POSTPONED` if the tool is missing in this process, and another process or a corrected entry may bring it
  */
-export const createDueCalls =
-  ({ call, lookUpRights, lacksTool, hasInvalidServer, instance, log }: DueWorkOptions, kind: 'job' | 'watcher') =>
-  async ({
-    id,
-    caller,
-    tool,
-    params = {},
-    callId,
-    mayPostpone,
-  }: DueCall): Promise<Outcome | StoppedCall | typeof POSTPONED> => {
+export function createDueCalls(options: DueWorkOptions, kind: 'job' | 'watcher') {
+  const { call, lookUpRights, lacksTool, hasInvalidServer, instance, log, clock } = options
+  const ownerGone = createLogLimit(clock, REMIND_MS)
+  return async (dueCall: DueCall): Promise<Outcome | StoppedCall | typeof POSTPONED> => {
+    const { id, caller, tool, params = {}, callId, mayPostpone } = dueCall
     let outcome: Outcome
     try {
       outcome = outcomeOf(
@@ -65,8 +64,11 @@ export const createDueCalls =
       if (isShuttingDown(error)) return { stopped: true, mayRepeat: error.retryable }
       outcome = failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
     }
-    if (outcome.success) return outcome
-    if (outcome.code === 'E_OWNER_GONE')
+    if (outcome.success) {
+      ownerGone.end(id)
+      return outcome
+    }
+    if (outcome.code === 'E_OWNER_GONE' && ownerGone.isDue(id))
       log.warn(`a ${kind} did not run, because its owner no longer has access`, { [kind]: id, error: outcome.error })
     // Tools fail with the same codes, for example when they do not find something.
     if (!mayPostpone || !lacksTool(caller, tool)) return outcome
@@ -78,3 +80,4 @@ export const createDueCalls =
     log.warn(`a ${kind} is left to other processes, because this process does not have its tool`, { [kind]: id, tool })
     return POSTPONED
   }
+}

@@ -7,6 +7,7 @@ import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
+import { createLogLimit } from '../core/log-limit.ts'
 import { replaceFile } from '../core/replace-file.ts'
 import type { SharedState } from '../state/shared-state.ts'
 import { digestOf } from './bearer-tokens.ts'
@@ -41,6 +42,8 @@ export interface TokenStore {
 
 const SECRET_BYTES = 32
 const POLL_MS = 1_000
+/** When it is logged again that the tokens cannot be read. */
+const REMIND_MS = 60 * 60_000
 const ID = /^[0-9a-f]{12}$/
 
 /** A new token, for its bearer and for the store. A plain digest is safe for 256 random bits. */
@@ -100,16 +103,27 @@ export const isExpired = ({ expiresAt }: Pick<StoredToken, 'expiresAt'>, now: nu
 /** One file for each token, readable only by its owner. Files are created and removed whole, so no lock is needed. */
 export function createFileTokenStore(dir: string, clock: Clock, log: Log): TokenStore {
   const tokensById = new Map<string, StoredToken | undefined>()
-  function readNow(): readonly StoredToken[] {
+  const logLimit = createLogLimit(clock, REMIND_MS)
+  /** Called every second. */
+  function readEntries(): readonly Dirent[] {
     let entries: readonly Dirent[] = []
     try {
       entries = readdirSync(dir, { withFileTypes: true })
     } catch (error) {
       // The folder exists only if there are tokens.
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT')
-        log.error('tokens cannot be read, so all of them are rejected', { error: messageOf(error) })
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
+        if (logLimit.isDue('unreadable'))
+          log.error('tokens cannot be read, so all of them are rejected', { error: messageOf(error) })
+        return []
+      }
     }
-    const ids = entries.map(({ name }) => (name.endsWith('.json') ? name.slice(0, -5) : '')).filter((id) => ID.test(id))
+    if (logLimit.end('unreadable')) log.info('tokens can be read again')
+    return entries
+  }
+  function readNow(): readonly StoredToken[] {
+    const ids = readEntries()
+      .map(({ name }) => (name.endsWith('.json') ? name.slice(0, -5) : ''))
+      .filter((id) => ID.test(id))
     for (const id of tokensById.keys()) if (!ids.includes(id)) tokensById.delete(id)
     for (const id of ids) if (!tokensById.has(id)) tokensById.set(id, readToken(fileOf(id), id, log))
     return [...tokensById.values()].filter((token) => token !== undefined)

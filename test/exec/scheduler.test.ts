@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { localCaller } from '../../src/core/caller.ts'
 import { createSteadyClock } from '../../src/core/clock.ts'
 import { PegboardError } from '../../src/core/errors.ts'
-import { silentLog } from '../../src/core/log.ts'
+import { createLog, silentLog } from '../../src/core/log.ts'
 import { valueResult } from '../../src/core/tool-result.ts'
 import { createInbox } from '../../src/exec/inbox.ts'
 import { createProcessHeartbeat } from '../../src/exec/process-heartbeat.ts'
@@ -28,6 +28,7 @@ function rig(
   const clock = createManualClock(Date.parse('2026-01-01T00:00:00Z'))
   const store = createMemoryStore(clock)
   const calls: string[] = []
+  const logged: string[] = []
   const sent: string[][] = []
   const send = async (_caller: unknown, channel: string, text: string): Promise<void> => {
     if (channel === 'gone') throw new PegboardError('E_NOT_FOUND', 'no such channel')
@@ -49,7 +50,7 @@ function rig(
       hasInvalidServer: () => false,
       store,
       clock,
-      log: silentLog,
+      log: createLog((line) => logged.push(JSON.parse(line).message), 'warn'),
       inbox,
       instance,
       call: async (request: CallRequest) => {
@@ -89,7 +90,7 @@ function rig(
       await turns()
     }
   }
-  return { clock, store, calls, sent, process, pass }
+  return { clock, store, calls, logged, sent, process, pass }
 }
 
 const watcher = (more: Partial<NewWatcher> = {}): NewWatcher => ({
@@ -420,7 +421,7 @@ describe('a schedule', () => {
   it("runs with the owner's current rights, and not at all if the owner is gone", async () => {
     let now: readonly string[] | undefined = ['admin']
     const seen: (readonly string[])[] = []
-    const { process, pass } = rig(
+    const { process, pass, logged } = rig(
       ({ caller }) => void seen.push(caller.roles),
       () => {
         if (now) return { roles: now }
@@ -445,9 +446,15 @@ describe('a schedule', () => {
     expect((await inbox.take(ann)).at(-1)).toContain(
       'Scheduled job x (a.b) failed: E_OWNER_GONE: Nothing is done for "ann" now.',
     )
+    await pass(10 * 60_000)
+    const gone = 'a job did not run, because its owner no longer has access'
+    expect(logged).toEqual([gone])
     now = ['auditor']
     await pass(60_000)
     expect(seen.at(-1)).toEqual(['auditor'])
+    now = undefined
+    await pass(60_000)
+    expect(logged).toEqual([gone, gone])
   })
 
   it("sends a job's result to its channel, or reports the failure to the owner", async () => {

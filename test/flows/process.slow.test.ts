@@ -9,6 +9,7 @@ import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js'
 import { describe, expect, it } from 'vitest'
 import type { Answer } from '../app.ts'
 import { cli, place, run, serveHttp, talkTo } from '../process.ts'
+import { until } from '../upstream/host.ts'
 
 const noisy = `
 export default {
@@ -202,5 +203,16 @@ describe('the Inspector', () => {
     ]
     const called = await run(process.execPath, [inspector, ...call], { env: here.env })
     expect(JSON.parse(called.stdout).content).toEqual([{ type: 'text', text: 'said' }])
+  })
+})
+
+describe('a state folder that cannot be used', () => {
+  it('is logged once, and not every second', async () => {
+    const here = place({ server: { http: { token: 'a-token-of-the-operator' } } })
+    writeFileSync(String(here.env['PEGBOARD_STATE_DIR']), 'a file')
+    const { stderr } = await serveHttp(here)
+    await until(() => stderr().includes('tokens cannot be read'))
+    await sleep(4_000)
+    expect(stderr().match(/tokens cannot be read/g)).toHaveLength(1)
   })
 })

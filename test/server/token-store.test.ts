@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chmodSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
@@ -87,6 +87,27 @@ describe('tokens in a folder', () => {
     expect(tokens.valid(true)).toHaveLength(1)
     // Each is reported once.
     expect(logged).toHaveLength(4)
+  })
+
+  it('are reported as unreadable once an hour, and when they can be read again', () => {
+    const dir = join(temporaryFolder(), 'tokens')
+    const clock = createManualClock()
+    const lines: string[] = []
+    const tokens = createFileTokenStore(
+      dir,
+      clock,
+      createLog((line) => lines.push(JSON.parse(line).message)),
+    )
+    writeFileSync(dir, 'not a folder')
+    onTestFinished(tokens.onGone(() => undefined))
+    const unreadable = 'tokens cannot be read, so all of them are rejected'
+    clock.pass(3_599_000)
+    expect(lines).toEqual([unreadable])
+    clock.pass(60_000)
+    expect(lines).toEqual([unreadable, unreadable])
+    rmSync(dir)
+    clock.pass(60_000)
+    expect(lines).toEqual([unreadable, unreadable, 'tokens can be read again'])
   })
 
   it('cannot be removed by a path as name', async () => {
