@@ -1,26 +1,13 @@
 import { appendFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { bench, tempDir } from '../loader/setup.ts'
 import { soonest } from '../security/lag.ts'
-
-const bundledDirs = [fileURLToPath(new URL('../../modules', import.meta.url))]
+import { startModule } from './start-module.ts'
 
 async function open(files: Readonly<Record<string, string>>, config: Record<string, unknown> = {}) {
-  const root = await tempDir(files)
-  const vars = {
-    workspace: root,
-    state_dir: join(root, 'state'),
-    cache_dir: join(root, 'cache'),
-    config_file: join(root, 'mcp.config.json'),
-    env: {},
-  }
-  const settings = { filesystem: { config } }
-  const found = await bench({}, { bundledDirs, modulesDir: join(root, 'modules'), autoload: false, settings, vars })
-  expect((await found.loader.start()).failed).toEqual([])
-  const watch = (input: unknown): Promise<unknown> => found.run('filesystem.watch', input)
+  const { root, run } = await startModule('filesystem', config, files)
+  const watch = (input: unknown): Promise<unknown> => run('filesystem.watch', input)
   return { root, watch, at: (name: string) => join(root, name) }
 }
 

@@ -1,40 +1,22 @@
 import { mkdir, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { beforeEach, describe, expect, it } from 'vitest'
 import filesystem from '../../modules/filesystem/index.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { type Bench, bench, tempDir } from '../loader/setup.ts'
+import { bundledDirs, startModule } from './start-module.ts'
 
 keepsTheContract(filesystem)
 
-const bundledDirs = [fileURLToPath(new URL('../../modules', import.meta.url))]
 let found: Bench
 let root: string
 
 /** The module over a folder of files; `config` as in the configuration file. */
 async function open(files: Readonly<Record<string, string>> = {}, config: Record<string, unknown> = {}): Promise<void> {
-  root = await tempDir(files)
-  const modulesDir = join(root, 'modules')
-  const vars = {
-    workspace: root,
-    state_dir: join(root, 'state'),
-    cache_dir: join(root, 'cache'),
-    config_file: join(root, 'mcp.config.json'),
-    env: {},
-  }
-  found = await bench(
-    {},
-    {
-      bundledDirs,
-      modulesDir,
-      autoload: false,
-      settings: { filesystem: { config: { readonly: false, ...config } } },
-      vars,
-    },
-  )
-  expect((await found.loader.start()).failed).toEqual([])
+  const started = await startModule('filesystem', { readonly: false, ...config }, files)
+  found = started
+  root = started.root
 }
 const call = (action: string, input: unknown = {}): Promise<unknown> => found.run(`filesystem.${action}`, input)
 

@@ -1,10 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { symlink } from 'node:fs/promises'
-import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import http from '../../modules/http/index.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import { isPegboardError } from '../../src/core/errors.ts'
@@ -12,14 +11,14 @@ import { defaultProfile } from '../../src/core/profile.ts'
 import { answerOf, startApp } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
-import { type Bench, bench, tempDir } from '../loader/setup.ts'
+import { type StartedModule, startModule } from './start-module.ts'
+import { serve } from './web-servers.ts'
 
 keepsTheContract(http)
 
-const bundledDirs = [fileURLToPath(new URL('../../modules', import.meta.url))]
+const _bundledDirs = [fileURLToPath(new URL('../../modules', import.meta.url))]
 
-interface Rig extends Bench {
-  readonly root: string
+interface Rig extends StartedModule {
   call(action: string, input?: unknown): Promise<Record<string, unknown>>
 }
 
@@ -27,39 +26,11 @@ interface Rig extends Bench {
  * The module over a folder of files; all of it is enabled and may reach this machine, unless `config` says otherwise.
  */
 async function open(config: Record<string, unknown> = {}, files: Readonly<Record<string, string>> = {}): Promise<Rig> {
-  const root = await tempDir(files)
-  const found = await bench(
-    {},
-    {
-      bundledDirs,
-      modulesDir: join(root, 'modules'),
-      autoload: false,
-      settings: { http: { config: { access: 'write', allow_private_hosts: true, ...config } } },
-      vars: {
-        workspace: root,
-        state_dir: join(root, 'state'),
-        cache_dir: join(root, 'cache'),
-        config_file: join(root, 'mcp.config.json'),
-        env: {},
-      },
-    },
-  )
-  expect((await found.loader.start()).failed).toEqual([])
+  const found = await startModule('http', { access: 'write', allow_private_hosts: true, ...config }, files)
   return {
     ...found,
-    root,
     call: async (action, input) => (await found.run(`http.${action}`, input)) as Record<string, unknown>,
   }
-}
-
-async function serve(listener: RequestListener): Promise<string> {
-  const server = createServer(listener)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
 async function bodyOf(request: IncomingMessage): Promise<string> {

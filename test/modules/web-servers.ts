@@ -1,16 +1,11 @@
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { type CallContext, localCaller } from '../../src/core/caller.ts'
 import { defaultProfile } from '../../src/core/profile.ts'
-import { type Bench, bench, tempDir } from '../loader/setup.ts'
+import { type StartedModule, startModule } from './start-module.ts'
 
-const bundledDirs = [fileURLToPath(new URL('../../modules', import.meta.url))]
-
-export interface Rig extends Bench {
-  readonly root: string
+export interface Rig extends StartedModule {
   call(action: string, input?: unknown, ctx?: Partial<CallContext>): Promise<Record<string, unknown>>
   /** An action as a caller sees it, or undefined. */
   shown(
@@ -24,38 +19,15 @@ export async function open(
   env: Record<string, string> = {},
   files: Readonly<Record<string, string>> = {},
 ): Promise<Rig> {
-  const root = await tempDir(files)
-  const found = await bench(
-    {},
-    {
-      bundledDirs,
-      modulesDir: join(root, 'modules'),
-      autoload: false,
-      settings: {
-        web: {
-          config: {
-            access: 'write',
-            ...config,
-            search: { ddg_base_url: '', ...(config['search'] as object) },
-            fetch: { allow_private_network: true, ...(config['fetch'] as object) },
-          },
-        },
-      },
-      vars: {
-        workspace: root,
-        state_dir: join(root, 'state'),
-        cache_dir: join(root, 'cache'),
-        config_file: join(root, 'mcp.config.json'),
-        user_agent: 'tests/1',
-        env,
-      },
-    },
-  )
-  const { failed } = await found.loader.start()
-  if (failed.length > 0) throw new Error(JSON.stringify(failed))
+  const settings = {
+    access: 'write',
+    ...config,
+    search: { ddg_base_url: '', ...(config['search'] as object) },
+    fetch: { allow_private_network: true, ...(config['fetch'] as object) },
+  }
+  const found = await startModule('web', settings, files, { user_agent: 'tests/1', env })
   return {
     ...found,
-    root,
     call: async (action, input, ctx) => (await found.run(`web.${action}`, input, ctx)) as Record<string, unknown>,
     shown: (action) =>
       found.tool(`web.${action}`).assemble(localCaller, () => undefined, defaultProfile) as ReturnType<Rig['shown']>,
