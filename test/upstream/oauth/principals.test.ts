@@ -5,7 +5,7 @@ import { noRelay } from '../../../src/core/tool.ts'
 import { answerOf } from '../../app.ts'
 import { callTool } from '../../client.ts'
 import { testContext } from '../../context.ts'
-import { client, front } from '../../security/http-app.ts'
+import { connectWithToken, startHttpApp } from '../../security/http-app.ts'
 import { TOKEN } from '../../server/echo.ts'
 import { type Rig as Served, until, withServers } from '../host.ts'
 import { type OAuthServers, withOAuthServers } from './oauth-servers.ts'
@@ -92,16 +92,16 @@ describe('a server with a login for each principal', () => {
     ))
 
   it('names the login of the caller while nobody is logged in', () =>
-    withRig(async (rig) => {
+    withOAuthServers(async (rig) => {
       const token = 'a-token-for-bob-and-nobody-else'
-      const server = await front(
+      const server = await startHttpApp(
         { tokens: [{ token, principal: 'bob' }] },
         { mcpServers: { web: { url: rig.server.url, auth } }, modules: { mcp: { enabled: true } } },
       )
       await until(() => server.app.upstreams.status()[0]?.state === 'failing')
       const login = (principal: string) => `it requires a login: run \`pegboard auth web --principal ${principal}\``
       const seen = async (principal: string, as: string) => {
-        const of = await client(server.url, as)
+        const of = await connectWithToken(server.url, as)
         const answer = await callTool(of, { name: 'web__who', arguments: {} })
         const { categories } = answerOf(await of.callTool({ name: 'list_categories', arguments: {} }))
         const { servers } = answerOf(await of.callTool({ name: 'mcp__list_servers', arguments: {} }))
