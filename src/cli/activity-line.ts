@@ -21,6 +21,8 @@ function formatEntry({ message, ...fields }: Entry): string | undefined {
       return `${fields['client'] || 'a client'} connected (${fields['principal']})`
     case 'a request without a valid token was refused':
       return `refused a request without a valid token from ${fields['from']}`
+    case 'an access token was refused':
+      return `refused an access token: ${fields['reason']}`
     case 'configuration reloaded':
       return `configuration reloaded: ${(fields['changed'] as readonly string[]).join(', ')}`
     default:

@@ -19,6 +19,7 @@ export interface AccessTokens {
   metadata(): object
   /** The scopes that the configuration gives rights. */
   readonly scopes: readonly string[]
+  readonly issuer: string
 }
 
 export interface AccessTokensOptions {
@@ -31,6 +32,7 @@ export interface AccessTokensOptions {
 
 /** Limits for answers of an issuer, which are short. */
 const LIMITS = { timeoutMs: 5_000, maxWireBytes: 256 * 1024, maxBytes: 512 * 1024, maxRedirects: 0 } as const
+const REFUSAL_LOG_MS = 60_000
 /** Tolerated clock difference, in seconds. */
 const CLOCK_TOLERANCE_S = 5
 /** Values of `typ` for access tokens. Issuers sign other tokens with the same keys. */
@@ -45,6 +47,26 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
   const fetchFromIssuer = limitRequests(fetch, clock, keysCooldownMs)
   let keys: Promise<JWTVerifyGetKey> | undefined
   let isUnavailable = false
+  const refusals = new Map<string, { readonly loggedAt: number; more: number }>()
+
+  /**
+   * Clients repeat requests, so each kind of refusal is logged once a minute.
+   * @param kind one of few, while a reason may quote a name in the header of the token
+   */
+  function logRefusal(reason: string, kind = reason, fields: Readonly<Record<string, unknown>> = {}): void {
+    const last = refusals.get(kind)
+    const now = clock.now()
+    if (last && Math.abs(now - last.loggedAt) < REFUSAL_LOG_MS) {
+      last.more++
+      return
+    }
+    refusals.set(kind, { loggedAt: now, more: 0 })
+    log.info('an access token was refused', {
+      reason: reason.slice(0, 200),
+      ...fields,
+      ...(last && last.more > 0 ? { alsoSinceLastLine: last.more } : {}),
+    })
+  }
 
   async function loadKeys(): Promise<JWTVerifyGetKey> {
     const { createRemoteJWKSet, customFetch } = await import('jose')
@@ -99,6 +121,7 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
   }
 
   return {
+    issuer,
     scopes: Object.keys(scopes),
     metadata: () => ({
       resource: resource(),
@@ -113,7 +136,9 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
       } catch (error) {
         const code = codeOf(error)
         if (code?.startsWith('ERR_J') && !ISSUER_ERRORS.has(code)) {
-          log.debug('an access token was refused', { reason: messageOf(error) })
+          const claim = isRecord(error) ? String(error.claim) : ''
+          const kind = code === OWN_CODE ? messageOf(error) : `${code} ${claim}`
+          logRefusal(messageOf(error), kind, claim === 'aud' ? { expectedAudience: audience ?? resource() } : {})
           return 'invalid_token'
         }
         log[isUnavailable ? 'debug' : 'warn']('access tokens cannot be checked', { issuer, error: messageOf(error) })
@@ -128,7 +153,10 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
       }
       const scopes = scopesOf(payload)
       const rights = rightsOfScopes(settings, scopes)
-      if (!rights) return 'insufficient_scope'
+      if (!rights) {
+        logRefusal('none of its scopes is in server.http.oauth.scopes')
+        return 'insufficient_scope'
+      }
       const until = (payload.exp as number) * 1_000
       return { ...rights, principal: `oauth:${name}`, credential: { oauth: scopes, until }, expiresAt: until }
     },
@@ -143,7 +171,9 @@ function requireBearerToken(payload: JWTPayload, type: string | undefined): JWTP
   return payload
 }
 
-const createTokenError = (why: string): Error => Object.assign(new Error(why), { code: 'ERR_JWT_INVALID' })
+/** Of jose, whose messages for it are constants, too. */
+const OWN_CODE = 'ERR_JWT_INVALID'
+const createTokenError = (why: string): Error => Object.assign(new Error(why), { code: OWN_CODE })
 const codeOf = (error: unknown): string | undefined =>
   isRecord(error) && typeof error.code === 'string' ? error.code : undefined
 

@@ -36,9 +36,10 @@ export function createAuthenticator({ fixed, tokens, access, origin }: Authentic
         'Forbidden: no scope of the access token is configured in server.http.oauth.scopes',
         challenge('error="insufficient_scope"', `scope="${access?.scopes.join(' ')}"`),
       )
+    const source = access === undefined ? '' : `an access token of ${access.issuer} or `
     return new HttpError(
       401,
-      'Unauthorized: send "Authorization: Bearer …" with a token that pegboard serve or pegboard token create printed',
+      `Unauthorized: send "Authorization: Bearer …" with ${source}a token from the operator (pegboard token create)`,
       challenge(...(rejection === 'no_token' ? [] : ['error="invalid_token"'])),
     )
   }

@@ -89,6 +89,39 @@ test('AUTH-01: a token for another service gets 401 with the metadata, and reach
   expect(reached.filter((one) => one.includes('tools/call') || one.includes('Bearer'))).toEqual([])
 })
 
+test('a refused access token is logged with the reason and without the token, once a minute, and the error names the issuer', async () => {
+  const server = await guarded({ scopes: { tools: { roles: [] } } })
+  const { issuer, own } = server
+  const tokens = await Promise.all([
+    ...Array.from({ length: 20 }, () => issuer.sign({ ...claims(server), aud: 'https://other.example/mcp' })),
+    issuer.sign({ ...claims(server), exp: nowS() - 600 }),
+    issuer.sign({ ...claims(server), iss: 'https://issuer.example' }),
+    issuer.sign({ ...claims(server), scope: 'other' }),
+    ...['one', 'two', 'three'].map((name) => {
+      const header = { alg: 'RS256', kid: issuer.key.kid, crit: [name], [name]: 1 }
+      const parts = [header, claims(server)].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+      return `${parts.join('.')}.c2lnbmF0dXJl`
+    }),
+  ])
+  const answers = []
+  for (const token of tokens) answers.push(await ask(server.url, { ...bearer(token), body: initialize }))
+  expect(answers.map(({ status }) => status)).toEqual([...Array(22).fill(401), 403, 401, 401, 401])
+  expect(answers[0]?.json.error?.message).toBe(
+    `Unauthorized: send "Authorization: Bearer …" with an access token of ${issuer.origin} or a token from the operator (pegboard token create)`,
+  )
+  const told = server.logged
+    .map((line) => JSON.parse(line))
+    .filter(({ message }) => message === 'an access token was refused')
+  expect(told.map(({ level, reason, expectedAudience }) => [level, reason, expectedAudience])).toEqual([
+    ['info', 'unexpected "aud" claim value', own],
+    ['info', '"exp" claim timestamp check failed', undefined],
+    ['info', 'it is from another issuer', undefined],
+    ['info', 'none of its scopes is in server.http.oauth.scopes', undefined],
+    ['info', 'Extension Header Parameter "one" is not recognized', undefined],
+  ])
+  for (const token of tokens) expect(server.logged.join()).not.toContain(token.split('.')[2])
+})
+
 describe('AUTH-02', () => {
   test('AUTH-02: a token without a signature, with a shared secret made of the public key, or with its own key gets 401', async () => {
     const server = await guarded()
