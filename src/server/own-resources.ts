@@ -67,6 +67,26 @@ export const ownTemplates: readonly Json[] = [
   },
 ]
 
+export const isOwnTemplate = (uri: unknown): boolean => ownTemplates.some(({ uriTemplate }) => uriTemplate === uri)
+
+/** Most values that one completion may have. */
+const MAX_VALUES = 100
+
+/** Completes a category of `schema://{category}`. Ids of files and results cannot be guessed, so they have no completion. */
+export function completeOwnTemplate(view: View, uri: unknown, argument: unknown): Json {
+  const { name, value } = argument as { readonly name?: unknown; readonly value?: unknown }
+  const isCategory = uri === `${SCHEMA}{category}` && name === 'category'
+  const ids = isCategory ? view.owners.map(({ id }) => id).filter((id) => view.count(id) > 0) : []
+  const values = ids.filter((id) => id.startsWith(String(value)))
+  return {
+    completion: {
+      values: values.slice(0, MAX_VALUES),
+      total: values.length,
+      hasMore: values.length > MAX_VALUES,
+    },
+  }
+}
+
 /** Reads one of them as this caller; undefined for other URIs, and for what the caller cannot see. */
 export async function readOwnResource(host: StatusHost, caller: Caller, uri: string): Promise<Json | undefined> {
   if (isSentFile(uri)) {

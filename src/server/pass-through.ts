@@ -12,7 +12,15 @@ import { holderOf } from './identity.ts'
 import { createInspectedRelay, inspectAnswer } from './inspect-answers.ts'
 import { removeHopData } from './mcp-results.ts'
 import { completeOwn, getOwnPrompt, isOwnPrompt, ownPrompts } from './own-prompts.ts'
-import { ownResources, ownTemplates, readOwnResource, readToolResource, toolResourcesOf } from './own-resources.ts'
+import {
+  completeOwnTemplate,
+  isOwnTemplate,
+  ownResources,
+  ownTemplates,
+  readOwnResource,
+  readToolResource,
+  toolResourcesOf,
+} from './own-resources.ts'
 import type { ServerHost } from './server-host.ts'
 import { traceRequest } from './traced-requests.ts'
 
@@ -133,10 +141,14 @@ export function servePassThrough(
     const reference = request.params.ref as Json
     if (reference.type === 'ref/prompt' && isOwnPrompt(reference.name))
       return own(() => completeOwn(request.params.argument))
+    if (reference.type === 'ref/resource' && isOwnTemplate(reference.uri))
+      return own(() => completeOwnTemplate(host.view(caller(ctx)), reference.uri, request.params.argument))
     const found = reference.type === 'ref/prompt' ? promptOf(String(reference.name), ctx) : undefined
     const params = found ? { ...request.params, ref: { ...reference, name: found.prompt.name } } : request.params
     const owner = reference.type === 'ref/prompt' ? found?.owner : ownerOfTemplate(owners(ctx), String(reference.uri))
-    return forward(owner, noPrompt(String(reference.name ?? reference.uri)), 'completion/complete', params, ctx)
+    const missing =
+      reference.type === 'ref/prompt' ? noPrompt(String(reference.name)) : noResource(String(reference.uri), era)
+    return forward(owner, missing, 'completion/complete', params, ctx)
   })
   return toResource
 }

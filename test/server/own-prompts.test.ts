@@ -60,6 +60,25 @@ describe.each(ERAS)("Pegboard's own prompt, for a client of the %s era", (era) =
   })
 })
 
+describe.each(ERAS)('a resource template of Pegboard, for a client of the %s era', (era) => {
+  it('is completed with the categories that the caller sees', async () => {
+    const { app } = await startApp({ profiles: { small: { use: ['hello'] } } })
+    const client = await connectTo(app, era)
+    const small = await connectTo(app, era, {}, 'small')
+    const ask = (of: typeof client, uri: string, name: string, value: string) =>
+      of.complete({ ref: { type: 'ref/resource', uri }, argument: { name, value } })
+    const categories = async (of: typeof client, value: string) =>
+      (await ask(of, 'schema://{category}', 'category', value)).completion
+    expect(await categories(client, '')).toEqual({ values: ['filesystem', 'hello'], total: 2, hasMore: false })
+    expect((await categories(client, 'fi')).values).toEqual(['filesystem'])
+    expect((await categories(small, '')).values).toEqual(['hello'])
+    const { resourceTemplates } = await client.listResourceTemplates()
+    for (const { uriTemplate } of resourceTemplates)
+      expect((await ask(client, uriTemplate, 'id', 'x')).completion.values, uriTemplate).toEqual([])
+    await expect(ask(client, 'notes://{id}', 'id', 'x')).rejects.toThrow('Resource notes://{id} not found')
+  })
+})
+
 /** A server with two prompts, one with the name of ours. */
 const rival = {
   command: process.execPath,
