@@ -128,7 +128,7 @@ const refuse = (id: string | number | null, code: number, message: string): Pars
   code,
   message,
 })
-const notJson = refuse(null, -32700, 'Parse error: the line is not JSON')
+const notJson = refuse(null, -32700, 'Parse error: the message is not JSON')
 const tooMany = (id: string | number | null) =>
   refuse(id, -32600, `Invalid request: the message has more than ${MAX_MESSAGE_KEYS} keys and items`)
 // Its id is null, because a proxy may have read another one.

@@ -140,6 +140,12 @@ describe('a body', () => {
     expect(said).toContain('HTTP/1.1 200 OK')
   })
 
+  it('that is not JSON is called a message, because a body has no lines', async () => {
+    const { url } = await serve()
+    const { json } = await ask(url, { body: '{"jsonrpc"' })
+    expect(json.error).toEqual({ code: -32700, message: 'Parse error: the message is not JSON' })
+  })
+
   it.each<[string, string | Buffer, number]>([
     ['no JSON', '{"jsonrpc"', -32700],
     ['nothing', '', -32700],
