@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { createFilters, leftOutBy } from '../catalog/naming.ts'
 import type { Config } from '../config/load-config.ts'
-import { messageOf } from '../core/errors.ts'
+import { type ErrorCode, messageOf } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
@@ -30,7 +30,15 @@ import { definitionsKey, type StoredDefinitions, storeDefinitions } from '../tru
 import { decodeManifest, manifestKey } from '../upstream/manifest.ts'
 
 /** A review that cannot be done as asked. */
-export class ReviewError extends Error {}
+export class ReviewError extends Error {
+  /** Absent if the request names something that does not exist. */
+  readonly code: ErrorCode | undefined
+
+  constructor(message: string, code?: ErrorCode) {
+    super(message)
+    this.code = code
+  }
+}
 
 /** A tool that waits for approval. */
 export interface WaitingTool {
@@ -265,6 +273,7 @@ function assertShown(
   if (other)
     throw new ReviewError(
       `${id}: ${JSON.stringify(other.name)} changed after you reviewed it; review it again: pegboard review ${quoteWord(id)}`,
+      'E_TOOL_CHANGED',
     )
 }
 
@@ -302,6 +311,7 @@ export async function decide(
     if (unread)
       throw new ReviewError(
         `the definition of ${JSON.stringify(unread.name)} of ${id} is not stored; pegboard check reads it again`,
+        'E_NOT_FOUND',
       )
     if (accepted) assertShown(id, chosen, waiting, shown ?? desk.shownFingerprints.get(shownKey(desk, id)) ?? {})
     if (chosen.length === 0 && gone.length === 0) continue

@@ -74,12 +74,15 @@ async function decideTools(
   return 0
 }
 
-/** A wrong name is a wrong command line. */
+/** A wrong name is a wrong command line. Everything else is a failure. */
 async function withUsageErrors<T>(work: () => T | Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    throw error instanceof ReviewError ? new UsageError(error.message) : error
+    if (!(error instanceof ReviewError)) throw error
+    const { code, message } = error
+    // The message says what to do.
+    throw code === undefined ? new UsageError(message) : new PegboardError(code, message, { hint: '' })
   }
 }
 

@@ -117,8 +117,10 @@ To decide about single tools, name them after the server. --reject instead of --
     await see()
     for (const names of [[], ['add'], ['subtract']]) {
       const { err, code } = await run('review', 'calc', ...names, '--accept')
-      expect(code).not.toBe(0)
+      expect(code).toBe(1)
+      expect(err).toContain('E_TOOL_CHANGED: calc: ')
       expect(err).toContain('changed after you reviewed it; review it again: ')
+      expect(err).not.toContain('pegboard help')
     }
     expect(existsSync(lock) ? readFileSync(lock, 'utf8') : '').not.toContain('"add"')
     expect((await run('review')).out).toContain('Sends everything away.')
