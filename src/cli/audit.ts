@@ -45,12 +45,17 @@ export async function run(args: Args, io: Io): Promise<number> {
     if (atEnd > 0)
       breaks.push({ file: files.at(-1) as string, line: lastFileLines + 1, what: 'lines from here on are missing' })
   }
-  if (args.values['json'] === true) writeJson(io, { files, lines, breaks })
+  const endsVerified = namedFiles.length === 0
+  if (args.values['json'] === true) writeJson(io, { files, lines, breaks, ends_verified: endsVerified })
   else {
     for (const { file, line, what: problem } of breaks) io.stdout(`${basename(file)}:${line}: ${problem}\n`)
     const result =
       breaks.length === 0 ? 'no line changed, inserted or deleted' : `${breaks.length} changed, inserted or deleted`
     io.stdout(`${formatCount(lines, 'line')} in ${formatCount(files.length, 'file')}, ${result}.\n`)
+    if (!endsVerified)
+      io.stdout(
+        'Named files can be parts of a log: lines may be missing before the first line and after the last one.\n',
+      )
   }
   return breaks.length === 0 ? 0 : 1
 }

@@ -7,6 +7,7 @@ import { startApp, temporaryFolder } from '../app.ts'
 import { pegboard } from './terminal.ts'
 
 const key = Buffer.alloc(32, 1)
+const ENDS = 'Named files can be parts of a log: lines may be missing before the first line and after the last one.\n'
 
 /** A folder with a log of this many lines, some of them in rotated files. */
 function logged(perFile: Readonly<Record<string, number>>) {
@@ -55,7 +56,27 @@ test('what the server writes is valid', async () => {
     '--key',
     join(state, 'audit.key'),
   )
-  expect([code, out]).toEqual([0, '2 lines in 1 file, no line changed, inserted or deleted.\n'])
+  expect([code, out]).toEqual([0, `2 lines in 1 file, no line changed, inserted or deleted.\n${ENDS}`])
+})
+
+test('verify says that it cannot verify the ends of a copy', async () => {
+  const { dir, file } = logged({ 'audit.jsonl': 6 })
+  const copy = join(dir, 'copy.jsonl')
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
+  for (const [kept, count] of [
+    [lines.slice(2), '4 lines'],
+    [lines.slice(0, 3), '3 lines'],
+    [[], '0 lines'],
+  ] as const) {
+    writeFileSync(copy, kept.map((line) => `${line}\n`).join(''))
+    expect(await pegboard(dir, 'audit', 'verify', 'copy.jsonl')).toMatchObject({
+      code: 0,
+      out: `${count} in 1 file, no line changed, inserted or deleted.\n${ENDS}`,
+    })
+    const told = JSON.parse((await pegboard(dir, 'audit', 'verify', 'copy.jsonl', '--json')).out)
+    expect(told).toMatchObject({ breaks: [], ends_verified: false })
+  }
+  expect(JSON.parse((await pegboard(dir, 'audit', 'verify', '--json')).out)).toMatchObject({ ends_verified: true })
 })
 
 test('changed, inserted and deleted lines are listed, and the exit code is 1', async () => {
