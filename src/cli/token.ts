@@ -76,7 +76,8 @@ async function createTokenCommand({ args, io, config, tokens, name }: TokenComma
     ...(expires === undefined ? {} : { expiresAt: now + parseDuration(expires) }),
   })
   await tokens.add(stored)
-  for (const warning of await findMistakes(args, io, { tools, effect })) writeWarning(io, warning)
+  const mistakes = [...findWiderThanConfigured(config, stored), ...(await findMistakes(args, io, { tools, effect }))]
+  for (const warning of mistakes) writeWarning(io, warning)
   if (args.values['json'] === true) writeJson(io, { token, ...toJson(stored, now) })
   else {
     io.stdout(`${token}\n`)
@@ -85,6 +86,24 @@ async function createTokenCommand({ args, io, config, tokens, name }: TokenComma
     )
   }
   return 0
+}
+
+/** A warning if the configuration limits every token of this principal in a way that this token does not. */
+function findWiderThanConfigured(
+  { server }: Config,
+  { principal, profile, grants: [grant] = [] }: StoredToken,
+): string[] {
+  const ofPrincipal = server.http.tokens.filter((token) => token.principal === principal)
+  if (ofPrincipal.length === 0) return []
+  const given = { profile, tools: grant?.tools, effect: grant?.effect }
+  const missing = (['profile', 'tools', 'effect'] as const).filter(
+    (limit) => given[limit] === undefined && ofPrincipal.every((token) => token[limit] !== undefined),
+  )
+  if (missing.length === 0) return []
+  const options = missing.map((limit) => `--${limit}`).join(', ')
+  return [
+    `server.http.tokens limits the tokens of ${principal}, and this token does not have the same limits: see ${options}`,
+  ]
 }
 
 /** Likely mistakes of a token: patterns that match no known tool, and effects that servers' hints do not allow. */
@@ -131,19 +150,29 @@ const formatUnusable = (effect: Effect, count: number): string =>
 const formatUntrusted = (where: string, module: string, count: number): string =>
   `--effect read leaves out ${formatCount(count, 'tool')} of ${module}, because only the server declares them read-only. Set ${where}.trustHints to true to trust it.`
 
-async function listTokens({ args, io, tokens, name }: TokenCommand): Promise<number> {
+async function listTokens({ args, io, config, tokens, name }: TokenCommand): Promise<number> {
   if (name !== undefined) throw new UsageError('token list takes no arguments')
   const now = systemClock.now()
   const tokenList = [...(await tokens.list())].sort((token, otherToken) => token.createdAt - otherToken.createdAt)
+  const configured = describeConfigured(config)
+  const none = `No tokens ${configured === '' ? 'exist' : 'were created'}. To create one, run pegboard token create <name>.\n`
   const text =
     tokenList.length === 0
-      ? withTypedCommands('No tokens exist. To create one, run pegboard token create <name>.\n', args, io)
+      ? withTypedCommands(none, args, io)
       : formatTable(
           tokenList.map((token) => [token.id, token.name, `${describeState(token, now)}${describeLimits(token)}`]),
         )
   const rows = tokenList.map((token) => toJson(token, now))
-  writeAnswer(args, io, rows, text)
+  writeAnswer(args, io, rows, `${text}${configured}`)
   return 0
+}
+
+/** A line about the tokens that the configuration has, whose owners it names. */
+function describeConfigured({ server: { http } }: Config): string {
+  const owners = [...(http.token === undefined ? [] : ['local']), ...http.tokens.map(({ principal }) => principal)]
+  return owners.length === 0
+    ? ''
+    : `The configuration has ${formatCount(owners.length, 'token')}: of ${owners.join(', ')}.\n`
 }
 
 async function revokeTokens({ args, io, tokens, name }: TokenCommand): Promise<number> {

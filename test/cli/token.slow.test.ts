@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import { servers } from '../app.ts'
@@ -31,6 +31,40 @@ it('a token is shown once, and only its digest is stored, in a private file', as
   if (process.platform !== 'win32')
     expect([statSync(tokens).mode & 0o777, statSync(join(tokens, file)).mode & 0o777]).toEqual([0o700, 0o600])
   expect((await pegboard(dir, 'token', 'list')).out).not.toContain(out.trim().slice(-43))
+})
+
+it('list names the owners of tokens in the configuration', async () => {
+  const dir = at()
+  const tokens = ['ann', 'bob'].map((principal) => ({ token: `a-token-of-${principal}-in-the-file`, principal }))
+  writeFileSync(join(dir, 'some.json'), JSON.stringify({ server: { http: { token: 'operator-token-0123', tokens } } }))
+  const list = (...words: string[]) => pegboard(dir, 'token', 'list', ...words, '--config', 'some.json')
+  const configured = 'The configuration has 3 tokens: of local, ann, bob.\n'
+  expect((await list()).out).toBe(
+    `No tokens were created. To create one, run pegboard --config some.json token create <name>.\n${configured}`,
+  )
+  expect(JSON.parse((await list('--json')).out)).toEqual([])
+  await pegboard(dir, 'token', 'create', 'ci', '--config', 'some.json')
+  expect((await list()).out).toMatch(new RegExp(`^[0-9a-f]{12} +ci +valid until revoked\n${configured}$`))
+})
+
+it('warns for a token that lacks the limits of the tokens of its principal in the configuration', async () => {
+  const dir = at()
+  const token = 'a-token-of-ann-in-the-file'
+  const ann = { token, principal: 'ann', profile: 'work', tools: ['hello.*'] }
+  const settings = {
+    profiles: { work: {} },
+    server: { http: { tokens: [ann, { token: `${token}2`, principal: 'bob' }] } },
+  }
+  writeFileSync(join(dir, 'some.json'), JSON.stringify(settings))
+  const warnings = async (...words: string[]): Promise<string[]> =>
+    (await pegboard(dir, 'token', 'create', ...words, '--config', 'some.json')).err.split('\n').slice(0, -2)
+  const warning =
+    'pegboard: warning: server.http.tokens limits the tokens of ann, and this token does not have the same limits: see'
+  expect(await warnings('ann')).toEqual([`${warning} --profile, --tools`])
+  expect(await warnings('a', '--principal', 'ann', '--profile', 'work')).toEqual([`${warning} --tools`])
+  expect(await warnings('b', '--principal', 'ann', '--profile', 'work', '--tools', 'hello.*')).toEqual([])
+  expect(await warnings('bob')).toEqual([])
+  expect(await warnings('new')).toEqual([])
 })
 
 it('warns for a read-only token about servers whose annotations are not trusted', async () => {
