@@ -122,6 +122,20 @@ describe.skipIf(!hasBrowser)('the page in Chromium', () => {
     await again.page.getByText('This link was used before or is too old.').waitFor()
   })
 
+  it('calls the state of a server that is not running known, as list servers does', async () => {
+    const dir = temporaryFolder()
+    const { app } = await serve({ calc: { tools: [add] } }, {}, dir)
+    await app.stop()
+    const served = await servePage(
+      await serve({ calc: { tools: [add] } }, { calc: { start: 'lazy' } }, dir, { page: true }),
+    )
+    const { page } = await openTab(browser(), served.link())
+    await page
+      .getByRole('row', { name: /mcp_calc/ })
+      .getByText('known', { exact: true })
+      .waitFor()
+  })
+
   it('stops and starts a server, with the keyboard alone', async () => {
     const served = await servePage(await serve({ calc: { tools: [add] } }, {}, undefined, { page: true }))
     const { page } = await openTab(browser(), served.link())

@@ -37,8 +37,6 @@ const TONES: Readonly<Record<string, string>> = {
 }
 
 const WORDS: Readonly<Record<string, string>> = {
-  known: 'idle',
-  configured: 'never started',
   input_required: 'asked back',
 }
 
