@@ -2,6 +2,7 @@ import type { App } from '../app/app.ts'
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { withoutClassName } from '../core/failure-class.ts'
 import { toPrintableJson } from '../core/printable.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import type { McpResult } from '../core/tool-result.ts'
@@ -10,7 +11,7 @@ import type { CallRequest } from '../exec/tool-calls.ts'
 import { toErrorResult, toMcpResult } from '../server/mcp-results.ts'
 import { isNamed } from '../upstream/upstreams.ts'
 import type { Args } from './args.ts'
-import { type Io, UsageError, writeJson } from './io.ts'
+import { INTERRUPTED, type Io, UsageError, writeJson } from './io.ts'
 import { type Session, withApp } from './open-app.ts'
 import { promptOnTerminal } from './terminal-prompt.ts'
 
@@ -43,6 +44,11 @@ export async function run(args: Args, io: Io): Promise<number> {
         result = toMcpResult(await app.surface.call(request), files, caller)
       } catch (error) {
         if (!isPegboardError(error)) throw error
+        if (io.stop.aborted && error.code === 'E_CANCELLED') {
+          if (json) writeJson(io, toErrorResult(error, false))
+          else io.stderr('pegboard: the call was cancelled; the tool may have done part of its work\n')
+          return INTERRUPTED
+        }
         if (!json) {
           if (error.data !== undefined) io.stderr(`${toPrintableJson(JSON.stringify(error.data, null, 2))}\n`)
           throw error.code === 'E_NOT_FOUND' ? await explainForOperator(error, session, name) : error
@@ -64,7 +70,15 @@ export async function run(args: Args, io: Io): Promise<number> {
 /** Clients do not hear of hidden tools, but the operator may. */
 async function explainForOperator(error: PegboardError, session: Session, name: string): Promise<PegboardError> {
   const { verdictOf } = await import('../app/explain-tool.ts')
+  const found = session.app.view(session.caller).resolve(name)
+  const isUnlike = found.kind === 'unknown' && [found.suggestions, found.similar, found.unread].flat().length === 0
   const { tool, visible, stage, rule } = verdictOf(session, name)
+  // The hint for models names tools that find other tools.
+  if (stage === 'unknown' && isUnlike)
+    return new PegboardError('E_NOT_FOUND', `There is no tool ${JSON.stringify(name.slice(0, 80))}.`, {
+      hint: 'Find its name with pegboard search or pegboard list.',
+      cause: error,
+    })
   if (visible || stage === 'unknown' || rule === undefined) return error
   return new PegboardError('E_NOT_FOUND', `${tool} is hidden: ${rule}.`, {
     hint: `pegboard why ${tool} explains what clients see.`,
@@ -125,7 +139,7 @@ function printResult(result: McpResult, io: Io): void {
 }
 
 function formatBlock(block: Readonly<Record<string, unknown>>): string {
-  if (block['type'] === 'text') return String(block['text'])
+  if (block['type'] === 'text') return withoutClassName(String(block['text']))
   const { data, ...rest } = block
   return JSON.stringify(typeof data === 'string' ? { ...rest, data: `${data.length} characters of base64` } : block)
 }

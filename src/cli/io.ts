@@ -47,6 +47,9 @@ export const makePrintable = (text: string): string =>
 
 export const writeWarning = (io: Io, message: string): void => io.stderr(`pegboard: warning: ${message}\n`)
 
+/** Exit code of a command that a person cancelled with Ctrl-C. */
+export const INTERRUPTED = 130
+
 /** Writes a JSON document to stdout. */
 export const writeJson = (io: Io, value: unknown): void =>
   io.stdout(`${toPrintableJson(JSON.stringify(value, null, 2))}\n`)

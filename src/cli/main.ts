@@ -6,7 +6,7 @@ import { once } from '../core/once.ts'
 import type { LineOutput } from '../server/serve-stdio.ts'
 import { keepChildrenOffStdio } from './children-stdio.ts'
 import { describeInvocation } from './invocation.ts'
-import type { Io } from './io.ts'
+import { INTERRUPTED, type Io } from './io.ts'
 import { run } from './run-command.ts'
 
 // Zod would generate code for each object schema on first use: 6 ms of a start, to save 0.3 µs for each later use.
@@ -19,7 +19,6 @@ process.exit = (code) => {
 }
 
 const stop = new AbortController()
-const INTERRUPTED = 130
 const MAX_UNREAD_BYTES = 1024 * 1024
 const FLUSH_MS = 1_000
 

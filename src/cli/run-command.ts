@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { isPegboardError, joinSentences, messageOf, PegboardError } from '../core/errors.ts'
+import { withoutClassName } from '../core/failure-class.ts'
 import { removeInvisible } from '../core/invisible-characters.ts'
 import { toPrintable } from '../core/printable.ts'
 import { didYouMean, findNearest } from '../core/tool-names.ts'
@@ -48,7 +49,7 @@ const commandModules: Readonly<
 
 /**
  * Runs one command line. Never throws: errors go to stderr as `pegboard: CODE: message. hint`, or as JSON with --json.
- * @returns exit code: 0 success, 1 failure, 2 wrong command line; `doctor` has more
+ * @returns exit code: 0 success, 1 failure, 2 wrong command line, 130 a cancelled call; `doctor` has more
  */
 export async function run(argv: readonly string[], outerIo: Io): Promise<number> {
   const config = findConfigOption(argv)
@@ -164,7 +165,8 @@ function describeOptionError(
 function formatFailure(error: unknown): string {
   if (!isPegboardError(error)) return `pegboard: E_INTERNAL: ${messageOf(error)}`
   // Prints each problem on its own line.
-  const text = error.message.endsWith('\n') ? `${error.message}${error.hint}` : joinSentences(error.message, error.hint)
+  const hint = withoutClassName(error.hint)
+  const text = error.message.endsWith('\n') ? `${error.message}${hint}` : joinSentences(error.message, hint)
   return `pegboard: ${error.code}: ${text}`
 }
 

@@ -55,6 +55,9 @@ export const failureClasses = {
 /** The hint of a class, after its name. */
 export const hintOf = (failure: FailureClass): string => `Class ${failure}: ${failureClasses[failure].hint}`
 
+/** A hint or its notice without the name of the class, which says nothing to people. */
+export const withoutClassName = (text: string): string => text.replace(/^(\[NOTICE\] )?Class [a-z_]+: /, '$1')
+
 export interface FailureFacts {
   readonly status?: number
   readonly rpcCode?: number
