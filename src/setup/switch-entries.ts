@@ -1,6 +1,6 @@
 import { parseJsonc } from '../config/jsonc.ts'
 import type { Clock } from '../core/clock.ts'
-import { PegboardError } from '../core/errors.ts'
+import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { asRecord, type Json } from '../core/is-record.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import { findNearest } from '../core/tool-names.ts'
@@ -52,11 +52,15 @@ export const removeEntries = (names: readonly string[], config: ConfigFile): Pro
     })
   })
 
+/** Attempts if other commands change the file at the same time. */
+const MAX_ATTEMPTS = 10
+
 async function editEntries(
   names: readonly string[],
   config: ConfigFile,
   verb: string,
   editsOf: (root: Json, entry: NamedEntry) => readonly Change[],
+  attempt = 1,
 ): Promise<EditedEntries> {
   const { file, stateDir, clock } = config
   const before = (await readForEdit(file)) ?? ''
@@ -71,8 +75,15 @@ async function editEntries(
   })
   if (after === before) return { entries }
   const reason = `${verb} ${names.join(', ')}`.slice(0, 200)
-  const { id } = await applyEdits([{ path: file, before, after }], { stateDir, clock, reason, config: file })
-  return { entries, undo: id }
+  try {
+    const { id } = await applyEdits([{ path: file, before, after }], { stateDir, clock, reason, config: file })
+    return { entries, undo: id }
+  } catch (error) {
+    // Nobody has seen a preview, so the same edit of the newer file is as good.
+    const isStale = isPegboardError(error) && error.code === 'E_EDIT_STALE'
+    if (isStale && attempt < MAX_ATTEMPTS) return await editEntries(names, config, verb, editsOf, attempt + 1)
+    throw error
+  }
 }
 
 /** The content of a configuration file; empty if it is no object. */

@@ -130,6 +130,20 @@ describe('disable and enable', () => {
   })
 })
 
+describe('commands at the same time', () => {
+  it('all apply', async () => {
+    const { disable, enable, root } = desk()
+    await disable('box')
+    await Promise.all([enable('box'), disable('web'), disable('pets'), enable('mcp_github_work')])
+    expect(root()).toMatchObject({
+      mcpServers: { box: { command: 'box' }, 'GitHub (work)': { command: 'github' } },
+      openapi: { pets: { enabled: false } },
+      modules: { web: { enabled: false } },
+    })
+    expect(JSON.stringify(root()['mcpServers'])).not.toContain('abled')
+  })
+})
+
 describe('remove', () => {
   it('removes the entry of a server and the settings of its tools', async () => {
     const { disable, remove, root, read } = desk()
