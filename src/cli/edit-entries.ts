@@ -3,8 +3,9 @@ import type { Config } from '../config/load-config.ts'
 import { systemClock } from '../core/clock.ts'
 import { PegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
+import { joinNames } from '../core/join-names.ts'
 import { quoteWord } from '../core/quote-word.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { findNearest, wordsOf } from '../core/tool-names.ts'
 import { compilePatterns } from '../policy/policy-rules.ts'
 import type { NamedEntry } from '../setup/server-entries.ts'
 import { type EditedEntry, entryNamed, removeEntries, rootOf, switchEntries } from '../setup/switch-entries.ts'
@@ -89,8 +90,12 @@ const isDenied = ({ servers, openapi, modules }: Config, owner = '', action: str
 
 function createNoToolError(name: string, listed: readonly string[]): PegboardError {
   const [near] = findNearest(name, listed)
+  const actionWords = (id: string): string[] => wordsOf(id.slice(id.indexOf('.') + 1))
+  const words = actionWords(name)
+  const hasSameWord = (id: string): boolean => actionWords(id).some((word) => words.includes(word))
+  const similarFirst = [...listed.filter(hasSameWord), ...listed.filter((id) => !hasSameWord(id))]
   return new PegboardError('E_NOT_FOUND', `No tool matches ${JSON.stringify(name.slice(0, 120))}.`, {
-    hint: near === undefined ? `Tools: ${listed.slice(0, MAX_SHOWN).join(', ')}.` : `Did you mean "${near}"?`,
+    hint: near === undefined ? `Tools: ${joinNames(similarFirst, MAX_SHOWN)}.` : `Did you mean "${near}"?`,
   })
 }
 

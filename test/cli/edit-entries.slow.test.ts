@@ -128,6 +128,15 @@ it('a module that has the name of a server is disabled and enabled by the name t
   expect(await listed()).toEqual(['mcp_filesystem.rm', 'pegboard_filesystem.read', 'pegboard_filesystem.rm'])
 })
 
+it('lists tools with similar names first, and says how many more there are', async () => {
+  const names = Array.from({ length: 12 }, (_, index) => `read_${index + 1}`)
+  const { run } = desk(...names, 'remove_file', 'copy_file')
+  await run('list', 'servers')
+  expect((await run('disable', 'box.delete_file')).err).toBe(
+    'pegboard: E_NOT_FOUND: No tool matches "mcp_box.delete_file". Tools: mcp_box.remove_file, mcp_box.copy_file, mcp_box.read_1, mcp_box.read_2, mcp_box.read_3, mcp_box.read_4, mcp_box.read_5, mcp_box.read_6, mcp_box.read_7, mcp_box.read_8 and 4 more.\n',
+  )
+})
+
 it('prints what it changed as JSON', async () => {
   const { run } = desk('read_box', 'delete_box')
   await run('list', 'servers')
