@@ -84,7 +84,8 @@ const formatRank = (rank: number): string => (rank === 0 ? '–' : String(rank))
 const percent = (share: number): string => `${(100 * share).toFixed(0)} %`
 
 function formatReport({ misses, proposals, before, after, unused }: AliasReport): string {
-  if (misses.length === 0) return 'No queries are recorded: each search so far led to a call of its first result.\n'
+  if (misses.length === 0)
+    return 'No queries are recorded. Pegboard records a query if the model then calls no tool, or another tool than the first result.\n'
   const head = `${formatCount(misses.length, 'recorded query', 'recorded queries')}; ${before.queries} different ones led to a call.\n`
   const figures = formatTable([
     ['', 'called tool first', 'among five', 'nDCG@10'],

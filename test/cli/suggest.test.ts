@@ -49,7 +49,10 @@ async function searchAndCall(query: string, name: string, text = CONFIG) {
 describe('suggest', () => {
   it('reports that nothing is recorded', async () => {
     const { code, out } = await pegboard(at.dir, 'suggest', '--config', 'mcp.config.json')
-    expect([code, out]).toEqual([0, 'No queries are recorded: each search so far led to a call of its first result.\n'])
+    expect([code, out]).toEqual([
+      0,
+      'No queries are recorded. Pegboard records a query if the model then calls no tool, or another tool than the first result.\n',
+    ])
   })
 
   it('proposes an alias for a query after which another tool than the first was called, and proves it', async () => {
