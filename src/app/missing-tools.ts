@@ -3,6 +3,7 @@ import type { Caller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
+import type { Apis } from '../openapi/apis.ts'
 import { isNamed, moduleIds, type Upstreams } from '../upstream/upstreams.ts'
 import type { View } from '../view/view.ts'
 import { isSeenFile } from './app-modules.ts'
@@ -23,13 +24,16 @@ export interface AwaitToolOptions {
   serversRead(caller: Caller): Promise<void>
   readonly upstreams: Pick<Upstreams, 'missed' | 'disabledServer'>
   invalidServer(name: string, caller: Caller): string | undefined
+  readonly apis: Pick<Apis, 'status'>
 }
 
 const RETRY_MS = 2_000
 const MAX_NAMED_FILES = 5
 
 export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
-  const { view, whileLoading, pendingFiles, serversRead, upstreams, invalidServer } = options
+  const { view, whileLoading, pendingFiles, serversRead, upstreams, apis, invalidServer } = options
+  const isFirstRead = (owner: string): boolean =>
+    apis.status().some(({ module, state }) => module === owner && state === 'connecting')
   const resolve = (name: string, caller: Caller) => view(caller).resolve(name)
   return async (name, { caller, abort, signal, outerSignal }) => {
     const loading = whileLoading()
@@ -65,7 +69,7 @@ export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
           hint: 'Use another tool. The operator sees what to correct with: pegboard check',
         },
       )
-    if (found.kind === 'unknown' && !found.down && !found.ownerHasTools) {
+    if (found.kind === 'unknown' && (!found.down || isFirstRead(found.down.id)) && !found.ownerHasTools) {
       await serversRead(caller)
       if (resolve(name, caller).kind !== 'unknown') return true
     }

@@ -136,6 +136,7 @@ export function createToolRuntime(options: ToolRuntimeOptions) {
     serversRead,
     upstreams,
     invalidServer,
+    apis,
   })
   const deferred = createDeferredWork({
     ...options,

@@ -66,8 +66,12 @@ export interface ApiStatus {
 }
 
 export interface Api {
-  /** Shows the stored operations at once; the document is checked after `delayMs`. */
-  start(delayMs: number): void
+  /**
+   * Shows the stored operations at once, and checks the document after `delayMs`. Without stored operations, reads the
+   * document now.
+   * @returns resolves when its operations are known, without waiting for the network
+   */
+  start(delayMs: number): Promise<void>
   /** Called after a review decision. */
   applyReview(): void
   /** Checks the document again now. Failures are logged, and the stored operations stay. */
@@ -410,7 +414,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   }
 
   return {
-    start(delayMs) {
+    async start(delayMs) {
       const stored = lists.get(key)
       if (isStoredList(stored) && stored.location === settings.document) {
         storedList = stored
@@ -418,7 +422,12 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
       }
       assessOperations()
       publish()
-      cancel = clock.after(delayMs, () => void checkOnce(false))
+      if (storedList) {
+        cancel = clock.after(delayMs, () => void checkOnce(false))
+        return
+      }
+      const reading = checkOnce(false)
+      if (!isRemote) await reading
     },
     applyReview() {
       if (stopped || !storedList) return

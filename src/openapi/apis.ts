@@ -1,4 +1,5 @@
 import type { ToolSource } from '../catalog/tool-source.ts'
+import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Api, ApiShared, ApiStatus } from './api.ts'
 import type { ApiSettings } from './openapi-options.ts'
 
@@ -22,6 +23,9 @@ export interface ApisOptions extends ApiShared {
   readonly delayMs?: number
 }
 
+/** Longest time that the start waits for documents on disk. */
+const READING_WAIT_MS = 5_000
+
 export function createApis(options: ApisOptions): Apis {
   const { catalog, log, delayMs = 250 } = options
   let configured = options.apis
@@ -29,6 +33,8 @@ export function createApis(options: ApisOptions): Apis {
   let started = false
   let unlisten: (() => void) | undefined
   let queue: Promise<void> = Promise.resolve()
+  /** Resolves when the APIs that were started last have their tools. */
+  let reading: Promise<unknown> = Promise.resolve()
 
   const stopApi = (api: Api): Promise<void> =>
     api.stop().catch((error: unknown) => log.error('an API could not be stopped', { error }))
@@ -56,7 +62,9 @@ export function createApis(options: ApisOptions): Apis {
     }
     const added = [...nextRunning].filter(([id, { api }]) => running.get(id)?.api !== api)
     running = nextRunning
-    for (const [, { api }] of added) api.start(delayMs)
+    reading = Promise.all(added.map(([, { api }]) => api.start(delayMs))).catch((error: unknown) =>
+      log.error('APIs could not be started', { error }),
+    )
   }
 
   /** One at a time, so that no change works with what another is about to change. */
@@ -75,6 +83,7 @@ export function createApis(options: ApisOptions): Apis {
         for (const { api } of running.values()) api.applyReview()
       })
       await enqueueRun()
+      await waitAtMost(READING_WAIT_MS, reading, undefined, options.clock)
     },
     async configure(apis) {
       configured = apis
