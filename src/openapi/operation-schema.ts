@@ -17,8 +17,8 @@ export interface Converter {
   convertMerged(schema: unknown): JsonSchema
   /** Resolves references and merges an `allOf` of a converted schema, as `convertMerged` does. */
   resolve(schema: unknown): JsonSchema
-  /** All schemas referenced so far, for `$defs`. */
-  definitions(): Readonly<Record<string, unknown>>
+  /** What converted schemas refer to, for their `$defs`. */
+  definitionsOf(schemas: unknown): Readonly<Record<string, unknown>>
 }
 
 const TEXTS = new Set(['title', 'description', '$comment'])
@@ -136,7 +136,24 @@ export function createConverter(document: Json, direction: Direction): Converter
     }
   }
 
-  return { convert, convertMerged, resolve, definitions: () => definitions }
+  /** Merged schemas no longer refer to the definitions that they were made of. */
+  function definitionsOf(schemas: unknown): Record<string, unknown> {
+    const used = new Set<string>()
+    const open = [schemas]
+    while (open.length > 0) {
+      const node = open.pop()
+      if (typeof node !== 'object' || node === null) continue
+      for (const child of Object.values(node)) open.push(child)
+      const ref = isRecord(node) ? node['$ref'] : undefined
+      const name = typeof ref === 'string' ? ref.slice('#/$defs/'.length) : ''
+      if (!Object.hasOwn(definitions, name) || used.has(name)) continue
+      used.add(name)
+      open.push(definitions[name])
+    }
+    return Object.fromEntries(Object.entries(definitions).filter(([name]) => used.has(name)))
+  }
+
+  return { convert, convertMerged, resolve, definitionsOf }
 }
 
 function allowNull(schema: Record<string, unknown>): JsonSchema {

@@ -88,7 +88,7 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
   })
 
   const body = planBody(document, operation, converter, { properties, required, example, findFreeName })
-  const definitions = converter.definitions()
+  const definitions = converter.definitionsOf(properties)
   const isExampleComplete = required.every((name) => Object.hasOwn(example, name)) && Object.keys(example).length > 0
   const security = operation['security'] ?? document['security']
   const servers = [operation['servers'], item['servers'], document['servers']].find(

@@ -102,6 +102,24 @@ describe('the schema of a tool', () => {
     expect(input).toMatchObject({ properties: { a: { type: 'string' }, b: {} }, required: ['a', 'b'] })
   })
 
+  it('has only definitions that it uses', async () => {
+    const schemas = {
+      Product: {
+        type: 'object',
+        properties: { name: { type: 'string' }, maker: { $ref: '#/components/schemas/Maker' } },
+      },
+      Maker: { type: 'object', properties: { city: { $ref: '#/components/schemas/City' } } },
+      City: { type: 'string' },
+    }
+    const { input } = await define(json({ $ref: '#/components/schemas/Product' }), { components: { schemas } })
+    expect(input).toEqual({
+      type: 'object',
+      properties: { name: { type: 'string' }, maker: { $ref: '#/$defs/Maker' } },
+      additionalProperties: false,
+      $defs: { Maker: { type: 'object', properties: { city: { $ref: '#/$defs/City' } } }, City: { type: 'string' } },
+    })
+  })
+
   it('has an example if the document gives all required values', async () => {
     const body = {
       required: true,
