@@ -1,5 +1,6 @@
 import { exposedName, overrideAliases, overrideOf, ownNamesOf } from '../catalog/naming.ts'
 import type { CallContext } from '../core/caller.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import type { ParseResult, Schema } from '../core/schema.ts'
 import type { Draft, Tool } from '../core/tool.ts'
@@ -44,7 +45,10 @@ export function adaptOperation(record: ListedOperation, host: ToolHost, action: 
     },
     // The API may not validate, or may report errors unclearly.
     parse(value) {
-      check ??= createCheck(define().input, () => host.onUnchecked(record))
+      if (!check) {
+        const { input: schema, dependentRequired } = define()
+        check = createCheck({ ...schema, ...omitUndefined({ dependentRequired }) }, () => host.onUnchecked(record))
+      }
       return check(value)
     },
   }

@@ -54,6 +54,8 @@ export interface OperationDefinition {
   /** Absent if nothing is known about the operation. */
   readonly description?: string
   readonly input: JsonSchema
+  /** Arguments that must be set if another one is set. Not in the listed schema, because some providers reject it. */
+  readonly dependentRequired?: Readonly<Record<string, readonly string[]>>
   readonly output: JsonSchema | undefined
   readonly examples: readonly Example[]
   readonly plan: RequestPlan
@@ -87,7 +89,14 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
     return parameter
   })
 
-  const body = planBody(document, operation, converter, { properties, required, example, findFreeName })
+  const dependentRequired: Record<string, readonly string[]> = {}
+  const body = planBody(document, operation, converter, {
+    properties,
+    required,
+    dependentRequired,
+    example,
+    findFreeName,
+  })
   const definitions = converter.definitionsOf(properties)
   const isExampleComplete = required.every((name) => Object.hasOwn(example, name)) && Object.keys(example).length > 0
   const security = operation['security'] ?? document['security']
@@ -104,6 +113,7 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
       additionalProperties: false,
       ...(Object.keys(definitions).length > 0 ? { $defs: definitions } : {}),
     },
+    dependentRequired,
     output,
     examples: isExampleComplete ? [{ input: example }] : [],
     plan: {
@@ -184,6 +194,7 @@ const argumentName = (name: string): string =>
 interface Arguments {
   readonly properties: Record<string, unknown>
   readonly required: string[]
+  readonly dependentRequired: Record<string, readonly string[]>
   readonly example: Record<string, unknown>
   readonly findFreeName: (preferred: string, prefix: string) => string
 }
@@ -229,15 +240,34 @@ function planBody(document: Json, operation: Json, converter: Converter, args: A
   }
 
   const namesByArgument = new Map<string, string>()
+  const requiredArguments: string[] = []
   const requiredFields = Array.isArray(schema['required']) ? schema['required'] : []
   for (const [name, fieldSchema] of Object.entries(fields)) {
     const argument = args.findFreeName(name, 'body')
     namesByArgument.set(argument, name)
     args.properties[argument] = fieldSchema
-    if (isRequired && requiredFields.includes(name)) args.required.push(argument)
+    if (requiredFields.includes(name)) requiredArguments.push(argument)
     if (isRecord(exampleBody) && Object.hasOwn(exampleBody, name)) args.example[argument] = exampleBody[name]
   }
+  if (isRequired) args.required.push(...requiredArguments)
+  else requireTogether([...namesByArgument.keys()], requiredArguments, args)
   return { ...base, fields: namesByArgument, isBase64: false }
+}
+
+/** An optional body has none of its fields, or all that are required. */
+function requireTogether(fields: readonly string[], requiredFields: readonly string[], args: Arguments): void {
+  if (fields.length < 2 || requiredFields.length === 0) return
+  for (const field of fields) {
+    const others = requiredFields.filter((name) => name !== field)
+    if (others.length > 0) args.dependentRequired[field] = others
+  }
+  for (const name of requiredFields) {
+    const schema = asRecord(args.properties[name])
+    args.properties[name] = {
+      ...schema,
+      description: appendSentence(schema['description'], 'Required if the body has other fields.'),
+    }
+  }
 }
 
 function describeRawBody(contentType: string, raw: Json): JsonSchema {

@@ -117,6 +117,28 @@ const DOCUMENT = {
         },
       ]),
     ),
+    '/categories': {
+      post: {
+        operationId: 'makeCategory',
+        requestBody: {
+          content: {
+            'application/json': {
+              schema: {
+                type: 'object',
+                required: ['name', 'id'],
+                properties: {
+                  id: { type: 'integer', readOnly: true },
+                  name: { type: 'string', description: 'A name' },
+                  children: list,
+                  parent: { type: 'string' },
+                },
+              },
+            },
+          },
+        },
+        responses: {},
+      },
+    },
     '/preferred': {
       put: {
         operationId: 'preferText',
@@ -282,6 +304,23 @@ describe('a request', () => {
       expect(tool('api_things.preferText').examples).toEqual([{ input: { body: '<a/>' } }])
       await call('api_things.preferText', { body: '<a/>' })
       expect(last().headers['content-type']).toBe('application/xml')
+    }))
+
+  it('has no optional body, or all required fields of it', () =>
+    withApis(api(), async ({ call, tool }) => {
+      const { json, parse } = tool('api_things.makeCategory').input
+      expect(json['required']).toBeUndefined()
+      expect(json['properties']).toMatchObject({
+        name: { description: 'A name. Required if the body has other fields.' },
+      })
+      await call('api_things.makeCategory', {})
+      expect(last().body.toString()).toBe('')
+      await call('api_things.makeCategory', { name: 'a' })
+      expect(last().body.toString()).toBe('{"name":"a"}')
+      expect(parse({ children: [] })).toEqual({
+        ok: false,
+        issues: [{ path: 'name', message: 'is missing; it must be set if "children" is set' }],
+      })
     }))
 
   it('is validated against its schema first', () =>
