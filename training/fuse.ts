@@ -53,6 +53,10 @@ const rank = learnRank(ordered.map(judgedOf), { weightOf: (set) => (isDev({ set 
 // Fixed by hand: the development sets hardly ever name a server. Of everyday requests it raises the right tool first from 73.4 to
 // 74.5 %, and "a new page in Notion" no longer finds the tables of SQLite.
 rank['ownerNamed'] = 2
+// Learned: -0.2, because names of the development sets seldom say what a tool does. With 0.8, "commit my changes" finds git_commit
+// before git_reset. The right tool is first for 73.2 instead of 72.8 % of English everyday requests, and the average nDCG@10 of the
+// development sets alone is 77.5 instead of 77.2 %.
+rank['nameCovered'] = 0.8
 const bestOf = ({ c }: Row) => {
   const scored = c.map(([id, exact, ...features]) => ({
     id,

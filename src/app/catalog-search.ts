@@ -17,7 +17,7 @@ import { findUsedWith, type UsedWith } from '../search/used-with.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import { createBytesStore } from '../state/file-store.ts'
 import type { AppBase } from './app-base.ts'
-import { includedAtlas } from './package-info.ts'
+import { includedAtlas, includedTranslator } from './package-info.ts'
 import { createSearchExpansion } from './search-expansion.ts'
 import { createIndexing } from './search-indexing.ts'
 
@@ -99,6 +99,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
       fusion: settings.fusion,
       ...(settings.embedder !== 'none' && { table: options.table }),
       atlas: includedAtlas,
+      translate: includedTranslator(),
       ...(semantic && { semantic }),
     }),
   )

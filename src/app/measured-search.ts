@@ -6,7 +6,7 @@ import type { EmbedderPlaces } from '../search/embedders/choose-embedder.ts'
 import type { EvalSearch } from '../search/evaluate.ts'
 import type { SearchSettings } from '../search/search-options.ts'
 import { createToolSearch, type ToolQueryOptions } from '../search/tool-search.ts'
-import { embeddedTable, includedAtlas } from './package-info.ts'
+import { embeddedTable, includedAtlas, includedTranslator } from './package-info.ts'
 
 export interface MeasuredSearchOptions {
   readonly settings: SearchSettings
@@ -37,6 +37,7 @@ export function createMeasuredSearch(options: MeasuredSearchOptions): {
     fusion,
     ...(embedder !== 'none' && ranker !== 'lexical' && { table: embeddedTable }),
     atlas: includedAtlas,
+    translate: includedTranslator(),
     ...(semantic && { semantic }),
   })
   let version = 0

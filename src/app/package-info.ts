@@ -5,6 +5,7 @@ import { once } from '../core/once.ts'
 import { type Atlas, openAtlas } from '../search/atlas.ts'
 import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
 import { type EmbeddingTable, openTable } from '../search/embedding-table.ts'
+import { createQueryTranslator, type QueryTranslator } from '../search/query-translator.ts'
 
 /** Where Pegboard is installed. */
 export interface Package {
@@ -61,3 +62,8 @@ export const includedAtlas = once((): Atlas => openAtlas(join(ownPackage().root,
  * @throws Error if the file is missing, RangeError if it is damaged
  */
 export const embeddedTable = once((): EmbeddingTable => openTable(readFileSync(ownPackage().model)))
+
+/** Translates queries with the included dictionaries, which are read for the first query that needs them. */
+export const includedTranslator = once(
+  (): QueryTranslator => createQueryTranslator(join(ownPackage().root, 'models/dictionaries')),
+)

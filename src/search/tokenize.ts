@@ -28,7 +28,7 @@ const LETTERS: Readonly<Record<string, string>> = { ß: 'ss', œ: 'oe', æ: 'ae'
 const INVISIBLE = /[\u00ad\u200b-\u200d\u2060\ufeff]/g
 
 /** Removes accents and folds compatibility forms. Keeps case, because it marks word borders in camelCase. */
-function fold(text: string): string {
+export function foldAccents(text: string): string {
   return text
     .normalize('NFKD')
     .replace(INVISIBLE, '')
@@ -47,7 +47,7 @@ export function wordsOf(text: string): Word[] {
     pushAscii(text, words)
     return words
   }
-  for (const run of fold(text).match(anyWord()) ?? []) {
+  for (const run of foldAccents(text).match(anyWord()) ?? []) {
     if (!NOT_ASCII.test(run)) {
       pushWord(run, PARTS_ASCII, words)
       continue
@@ -168,13 +168,27 @@ const faintStems = once(
     ),
 )
 
-/** Common short words of other languages in Latin script that are not also English words. */
+/** Common words of requests in other languages in Latin script, without accents, that are not also English words. */
 const foreignWords = once(
   () =>
     new Set(
-      `der das und ist ich mir bitte nicht ein eine einen den dem zu auf mit von wie wo le les un une des du je mon ma mes est pour
-  avec dans sur qui que moi el los las una mi por para con del quiero en gli che per della nel sono mio os um uma meu minha da com
-  het een ik mijn van op voor naar niet zijn jak czy moje na ve bir bu kac`.split(/\s+/),
+      `das der dem den und ist ich mir mich uns bitte nicht ein eine einen zu auf mit von aus wie wo wer wann welche welcher
+  welches wieviel wieviele mach mein meine meinen nach vom zum zur noch heute gestern zeig zeige schick schieb schreib setz
+  suche spiel benenne datei dateien ordner rechnung termin kalender nachricht bild musik
+  les le un une des du je mon mes est pour avec dans sur qui que moi quel quelle quels quelles combien fait montre
+  cherche trouve affiche ajoute envoie ouvre ferme supprime cette ces aux lis joue renomme fichier fichiers dossier facture
+  courriel musique
+  el los las mis por para del quiero muestra busca borra crea abre pon pasa algo cual donde cuando hoy todos todas
+  renombra archivo archivos carpeta factura correo musica
+  os um uma meu minha meus minhas da aceita apaga liga desliga roda mostra manda quais onde quando hoje isso pra leia toca arquivo
+  arquivos fatura
+  gli che della delle dei nel nella alla dalla sono mio mia leggimi mostrami metti cancella assegna rinomina quante
+  quanti questo questa cerca trova apri chiudi invia oggi leggi rinomina cartella fattura
+  het een ik mijn op voor naar niet zijn hoe welke elke zien doe zet zoek maak laat stuur geef haal verwijder toon hoeveel
+  waar wanneer deze vandaag gisteren lees speel hernoem bestand bestanden muziek
+  jak czy moje mojej mojego na jest gdzie ile kto jaki jakie jaka jakim jakich wszystkie dodaj usun jako tam dopisz
+  plik pliki spotkanie
+  ve bir bu kac icin hangi benim bana bugun yarin goster ekle dosya dosyayi klasor toplanti muzik`.split(/\s+/),
     ),
 )
 

@@ -17,6 +17,7 @@ import {
 } from './fuse-rankings.ts'
 import { createLateInteraction } from './late-interaction.ts'
 import type { LexicalIndex, LexicalMatches } from './lexical-index.ts'
+import type { QueryTranslator } from './query-translator.ts'
 import { withSafeSiblings } from './safe-siblings.ts'
 import { createCorpus, type ModelState } from './search-corpus.ts'
 import type { SearchSource } from './search-document.ts'
@@ -104,6 +105,8 @@ export interface ToolSearchOptions {
   readonly table?: () => EmbeddingTable | undefined
   /** Known tools of public servers, opened on first use. */
   readonly atlas?: () => Atlas | undefined
+  /** Translates queries in other languages. Default: they are searched as they are. */
+  readonly translate?: QueryTranslator
   /** Storage for the index between runs. */
   readonly store?: BytesStore
   /** A second model beside the embedded one. */
@@ -343,11 +346,12 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
   }
 
   async function searchOne(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
+    const english = options.translate?.(query)
     const external =
       semantic && queryOptions.ranker !== 'lexical' && semantic.status.state === 'ready'
-        ? await semantic.embedQuery(query)
+        ? await semantic.embedQuery((semantic.fusion && english) ?? query)
         : undefined
-    const found = findCandidates(query, queryOptions, external)
+    const found = findCandidates(english ? `${english} ${query}` : query, queryOptions, external)
     const { candidates, table, matches, weights, foreign } = found
     const scores = orderScores(found, queryOptions, fusion)
     const ordered = candidates
