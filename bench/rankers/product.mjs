@@ -60,7 +60,13 @@ export function productRankers(product, lanes, { withAtlas = true } = {}) {
       log,
       store,
     })
-    const search = createToolSearch({ table: embeddedTable, ...(withAtlas && { atlas }), translate: product.includedTranslator(), semantic, log })
+    const search = createToolSearch({
+      table: embeddedTable,
+      ...(withAtlas && { atlas }),
+      translate: product.includedTranslator(),
+      semantic,
+      log,
+    })
     last = { tools, search }
     search.sync(tools.map(sourceOfEvalTool), 1)
     await search.warm()
