@@ -29,7 +29,7 @@ export type Fault =
   | 'not a result'
   /** More than 64 levels of nesting. */
   | 'deep'
-  /** More than `MAX_KEYS` keys. Whoever reads the result would parse all of them. */
+  /** More than `MAX_KEYS` keys in objects that contain each other. Parsing so many different keys takes seconds. */
   | 'many keys'
   /** Readers disagree on which duplicate counts. Also a key written with escapes. */
   | 'duplicate key'
@@ -92,8 +92,6 @@ interface Walk {
   fault: Fault
   /** Hashes of the keys of all open objects, innermost last. */
   readonly keys: number[]
-  /** Of the whole message. */
-  keyCount: number
   linked: boolean
 }
 
@@ -374,8 +372,7 @@ function scanKey(walk: Walk, from: number): number {
   if (exact === PROTO || exact === PROTOTYPE || isOurs(bytes, from)) return stop(walk, 'forbidden key')
   if (CREDENTIALS.has(loose)) return stop(walk, 'credential')
   if (exact === URI) walk.linked = true
-  if (++walk.keyCount > MAX_KEYS) return stop(walk, 'many keys')
-  walk.keys.push(exact)
+  if (walk.keys.push(exact) > MAX_KEYS) return stop(walk, 'many keys')
   return at + 1
 }
 
@@ -402,7 +399,6 @@ const walkOf = (bytes: Buffer): Walk => ({
   words: bytes.length >= 1_024 ? new Int32Array(bytes.buffer, 0, bytes.buffer.byteLength >> 2) : undefined,
   fault: 'invalid',
   keys: [],
-  keyCount: 0,
   linked: false,
 })
 

@@ -140,11 +140,12 @@ describe('a value is not passed on unchanged', () => {
     expect([scan(nested(64)), scan(nested(65)), scan(nested(1_000_000))]).toEqual(['clean', 'deep', 'deep'])
   })
 
-  it('when it has more than 200,000 keys, however they are nested', () => {
-    const rows = (count: number): Buffer =>
-      Buffer.from(JSON.stringify(Array.from({ length: count }, (_, n) => ({ a: n, b: [{ c: 'd' }] }))))
-    expect(scanValue(rows(66_666))).toBeUndefined()
-    expect(scanValue(rows(66_667))).toBe('many keys')
+  it('when one object has more than 200,000 keys, but not when many rows have the same keys', () => {
+    const objectOf = (count: number): Buffer =>
+      Buffer.from(`{${Array.from({ length: count }, (_, n) => `"a${n}":0`).join(',')}}`)
+    expect(scanValue(objectOf(200_001))).toBe('many keys')
+    const rows = Array.from({ length: 100_000 }, (_, n) => ({ a: n, b: [{ c: 'd' }] }))
+    expect(scanValue(Buffer.from(JSON.stringify(rows)))).toBeUndefined()
   })
 
   it('when an object has a duplicate key, among any number of keys', () => {

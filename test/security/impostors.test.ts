@@ -119,7 +119,7 @@ test('a part of the name of a closed sub does not reveal that it exists', async 
   for (const sub of ['s', 'secret', 'plan', 'SECRETPLAN'])
     expect(await fails('bbs.this_bbs', { kind: 'recent_messages', sub }), sub).toMatchObject({
       code: 'E_NOT_FOUND',
-      said: expect.not.stringMatching(/Secret Plans|SECRETPLANS/),
+      message: expect.not.stringMatching(/Secret Plans|SECRETPLANS/),
     })
   // A caller that knows the exact name learns that the sub is closed.
   expect(await fails('bbs.this_bbs', { kind: 'recent_messages', sub: 'Secret plans' })).toMatchObject({
