@@ -54,7 +54,9 @@ export async function chat(
       redirect: 'follow',
       fetch: endpoint.fetch ?? fetch,
     })
-    return status >= 200 && status < 300 ? read(text) : { ok: false, status, text }
+    if (status >= 200 && status < 300) return read(status, text)
+    // Some servers repeat the key.
+    return { ok: false, status, text: apiKey ? text.replaceAll(apiKey, '<key>') : text }
   } catch (error) {
     if (signal?.aborted) throw conversationCancelled()
     if (isPegboardError(error) && error.code === 'E_TIMEOUT')
@@ -66,13 +68,14 @@ export async function chat(
   }
 }
 
-function read(text: string): ChatAnswer {
+function read(status: number, text: string): ChatAnswer {
   let data: unknown
   try {
     data = JSON.parse(text)
   } catch (error) {
     throw createUnreachableError('The response of the model is not JSON.', error)
   }
+  if (isRecord(data) && isRecord(data['error'])) throw createRejection(status, text)
   const choices = asRecord(data)['choices']
   const first: unknown = Array.isArray(choices) ? choices[0] : undefined
   if (!isRecord(data) || !isRecord(first) || !isRecord(first['message']))

@@ -245,11 +245,27 @@ describe('a conversation of a model that calls tools itself', () => {
       "The model's server returned status 401: Bad key",
     ],
     ['answers in HTML', { status: 502, body: '<html>' }, "The model's server returned status 502"],
+    [
+      'reports an error with status 200',
+      { status: 200, body: '{"error":{"message":"The model is overloaded"}}' },
+      "The model's server returned status 200: The model is overloaded",
+    ],
     ['answers no JSON', { status: 200, body: 'hello' }, 'The response of the model is not JSON.'],
     ['answers nothing', { status: 200, body: '{"choices":[]}' }, 'The response of the model has no message.'],
   ])('fails with a reason when the server %s', async (_what, reply, message) => {
     const { result } = await talk(() => reply)
     await expect(result).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE', message })
+  })
+
+  it('leaves the API key out of its error when the server repeats it', async () => {
+    const body = '{"error":{"message":"Incorrect API key: kit-4711-secret"}}'
+    const { baseUrl } = await scriptedEndpoint(() => ({ status: 401, body }))
+    const { toolset, result } = await talk(() => saying('Hi.'))
+    await result
+    const endpoint = { baseUrl, model: 'm', apiKey: 'kit-4711-secret' }
+    await expect(runConversation({ toolset, endpoint, messages: 'Hi' })).rejects.toMatchObject({
+      message: "The model's server returned status 401: Incorrect API key: <key>",
+    })
   })
 
   it('fails when the model server is unreachable or too slow', async () => {
