@@ -43,7 +43,7 @@ export async function chat(
 ): Promise<ChatAnswer> {
   const { baseUrl, model, apiKey, headers, body, timeoutMs = TIMEOUT_MS } = endpoint
   try {
-    const { status, text } = await postJson({
+    const answer = await postJson({
       url: `${baseUrl.replace(/\/$/, '')}/chat/completions`,
       body: { model, ...body, ...request },
       apiKey,
@@ -54,9 +54,10 @@ export async function chat(
       redirect: 'follow',
       fetch: endpoint.fetch ?? fetch,
     })
-    if (status >= 200 && status < 300) return read(status, text)
-    // Some servers repeat the key.
-    return { ok: false, status, text: apiKey ? text.replaceAll(apiKey, '<key>') : text }
+    const { status } = answer
+    // Some servers repeat the key in their errors.
+    const text = apiKey ? answer.text.replaceAll(apiKey, '<key>') : answer.text
+    return status >= 200 && status < 300 ? read(status, text) : { ok: false, status, text }
   } catch (error) {
     if (signal?.aborted) throw conversationCancelled()
     if (isPegboardError(error) && error.code === 'E_TIMEOUT')

@@ -36,7 +36,7 @@ async function talk(
   const { baseUrl, requests } = endpoint
   const result = runConversation({
     toolset,
-    endpoint: { baseUrl, model: 'scripted', apiKey: 'key', ...(provider && { provider }) },
+    endpoint: { baseUrl, model: 'scripted', apiKey: 'kit-0815-key', ...(provider && { provider }) },
     messages: 'Say hello to Ada.',
     ...rest,
   })
