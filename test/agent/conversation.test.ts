@@ -54,7 +54,7 @@ describe('a conversation of a model that calls tools itself', () => {
     const { text, calls, rounds, limit, mode, messages } = await result
     expect({ text, rounds, limit, mode }).toEqual({ text: 'She is greeted.', rounds: 1, limit: 4, mode: 'native' })
     expect(calls).toMatchObject([{ name: 'hello__say_hello', arguments: { name: 'Ada' }, isError: false }])
-    expect(endpoint.authorization).toEqual(['Bearer key', 'Bearer key'])
+    expect(endpoint.authorization).toEqual(['Bearer kit-0815-key', 'Bearer kit-0815-key'])
     const [first, second] = requests
     expect(first.model).toBe('scripted')
     expect(first.messages[0].content).toMatch(/^You are greeter, role: assistant\.\n[\s\S]+Be kind\.$/)
