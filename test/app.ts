@@ -4,8 +4,11 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type App, type AppOptions, createApp } from '../src/app/app.ts'
 import { type Config, readConfig } from '../src/config/load-config.ts'
+import { localCaller } from '../src/core/caller.ts'
 import { systemClock } from '../src/core/clock.ts'
+import type { PegboardError } from '../src/core/errors.ts'
 import { createLog, type LogLevel } from '../src/core/log.ts'
+import type { CallRequest } from '../src/exec/tool-calls.ts'
 import { type ListenOptions, listenHttp } from '../src/server/listen-http.ts'
 import type { HttpServer } from '../src/server/serve-http.ts'
 import { httpOptions } from '../src/server/server-options.ts'
@@ -96,6 +99,20 @@ export const servers = {
     command: 'node',
     args: [packageFile('@modelcontextprotocol/server-sequential-thinking', 'dist/index.js')],
   },
+}
+
+/** Calls tools of a module in this process: `call` returns the value, `fails` the error. */
+export function callsOfModule(app: App, module: string) {
+  const call = async (action: string, input: unknown = {}, request: Partial<CallRequest> = {}): Promise<Answer> =>
+    ((await app.call({ name: `${module}.${action}`, input, caller: localCaller, ...request })) as Answer).value
+  const fails = async (...given: Parameters<typeof call>): Promise<PegboardError> =>
+    await call(...given).then(
+      (value) => {
+        throw new Error(`it did not fail: ${JSON.stringify(value)}`)
+      },
+      (error: PegboardError) => error,
+    )
+  return { call, fails }
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers whose shape they state themselves

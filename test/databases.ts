@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { createRequire } from 'node:module'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import mysql from 'mysql2/promise'
 import pg from 'pg'
 import { onTestFinished } from 'vitest'
 import { temporaryFolder } from './app.ts'
+import { isReachable } from './is-reachable.ts'
 
 /** Test databases on real servers, if they are reachable. In CI a missing one is a failure. */
 export type Kind = 'sqlite' | 'postgresql' | 'mysql'
@@ -21,17 +21,9 @@ const there = {
 export const kinds = (['sqlite', 'postgresql', 'mysql'] as const).filter((kind) => there[kind])
 export const servers = kinds.filter((kind) => kind !== 'sqlite')
 
-async function answers({ hostname, port }: URL, usual: number, name: string, variable: string): Promise<boolean> {
-  const found = await new Promise<boolean>((resolve) => {
-    const socket = connect({ host: hostname, port: Number(port || usual), timeout: 1_000 })
-    const end = (yes: boolean): void => {
-      socket.destroy()
-      resolve(yes)
-    }
-    socket.once('connect', () => end(true))
-    socket.once('error', () => end(false))
-    socket.once('timeout', () => end(false))
-  })
+async function answers(url: URL, defaultPort: number, name: string, variable: string): Promise<boolean> {
+  const { hostname } = url
+  const found = await isReachable(url, defaultPort)
   if (!found && process.env['CI'] === 'true')
     throw new Error(`${name} does not answer at ${hostname}; these tests need it (${variable} names another)`)
   if (!found)

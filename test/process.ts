@@ -4,6 +4,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { Client, type ClientOptions } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { expect, onTestFinished } from 'vitest'
 import { type Answer, temporaryFolder } from './app.ts'
 import { count } from './count.mjs'
@@ -68,6 +70,24 @@ export async function serveHttp(
   const { url, tokenFile } = JSON.parse(line.toString()) as { url: string; tokenFile?: string }
   const token = tokenFile === undefined ? '' : readFileSync(tokenFile, 'utf8').trim()
   return { child, url, token, ended, stdout: () => stdout, stderr: () => stderr }
+}
+
+/**
+ * Starts the built program on stdio, as a client does, and connects the SDK's client; closed with the test.
+ * @param through a program, with its arguments, that starts the built program
+ */
+export async function connectToProcess(
+  { config, env }: Pick<Place, 'config' | 'env'>,
+  options: ClientOptions = {},
+  name = 'test',
+  through: readonly string[] = [],
+): Promise<{ readonly client: Client; readonly pid: number }> {
+  const [command = '', ...args] = [...through, process.execPath, cli, 'serve', '--stdio', '--config', config]
+  const transport = new StdioClientTransport({ command, args, env: env as Record<string, string>, stderr: 'ignore' })
+  const client = new Client({ name, version: '1' }, options)
+  onTestFinished(() => client.close())
+  await client.connect(transport)
+  return { client, pid: Number(transport.pid) }
 }
 
 /** The descendants of a process, from `ps`: pid and command line. */

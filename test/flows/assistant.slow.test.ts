@@ -1,28 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Client, type ClientOptions } from '@modelcontextprotocol/client'
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Client } from '@modelcontextprotocol/client'
+import { describe, expect, it } from 'vitest'
 import { type Answer, answerOf } from '../app.ts'
 import { botServer, TOKEN } from '../bot-api.ts'
 import { adapterSource, mailbox } from '../chat-platform.ts'
 import { languageModel } from '../language-model.ts'
-import { cli, type Place, place, run } from '../process.ts'
-
-/** The SDK's client with its own server process, as a desktop application starts one. */
-async function connect({ config, env }: Place, options: ClientOptions = {}): Promise<Client> {
-  const client = new Client({ name: 'assistant', version: '1.0.0' }, options)
-  await client.connect(
-    new StdioClientTransport({
-      command: process.execPath,
-      args: [cli, 'serve', '--stdio', '--config', config],
-      env: Object.fromEntries(Object.entries(env).filter((one): one is [string, string] => one[1] !== undefined)),
-      stderr: 'ignore',
-    }),
-  )
-  onTestFinished(() => client.close())
-  return client
-}
+import { cli, connectToProcess, place, run } from '../process.ts'
 
 /** Works like a model in discovery mode: searches for a tool by its purpose, then runs it. */
 function agentOf(client: Client) {
@@ -74,7 +58,7 @@ describe('a module that is not configured', () => {
       'todo.todo_list':
         'hidden: todo_list unavailable (missing llm client): set services.llm, or use a client that supports sampling',
     })
-    const client = await connect(home)
+    const client = (await connectToProcess(home)).client
     for (const query of ['add something to the to-do list', 'send a message to a contact', 'make a plan with steps']) {
       const { tools } = answerOf(await client.callTool({ name: 'search_tools', arguments: { query } }))
       expect(tools.filter(({ name }: Answer) => companions.includes(name.split('.')[0]))).toEqual([])
@@ -91,7 +75,7 @@ describe('an assistant', () => {
       { status: 'matched', index: 0 },
     )
     const home = place({ ...discovery, services: model.settings })
-    const assistant = agentOf(await connect(home))
+    const assistant = agentOf((await connectToProcess(home)).client)
 
     await assistant.do('write_file', { path: 'file_state_dir/contacts/ACTIVE.md', content: ACTIVE })
     const update = await assistant.find('add something to the to-do list')
@@ -118,7 +102,7 @@ describe('an assistant', () => {
       isDown ? { status: 502, body: { ok: false, description: 'Bad Gateway' } } : {},
     )
     const home = place(discovery, { 'telegram.mjs': adapterSource(platform.url) })
-    const assistant = agentOf(await connect(home))
+    const assistant = agentOf((await connectToProcess(home)).client)
 
     await assistant.do('write_file', { path: 'file_state_dir/contacts/ACTIVE.md', content: ACTIVE })
     const send = await assistant.find('send a message to a contact')
@@ -149,7 +133,7 @@ describe('an assistant', () => {
       modules: { ...discovery.modules, telegram: { config: telegram }, context: { config: { enabled: true } } },
       services: model.settings,
     })
-    const assistant = agentOf(await connect(home))
+    const assistant = agentOf((await connectToProcess(home)).client)
     await assistant.do('write_file', { path: 'file_state_dir/contacts/ACTIVE.md', content: ACTIVE })
     bot.update({
       update_id: 1,
@@ -184,7 +168,7 @@ describe('an assistant', () => {
   })
 
   it('plans its work with its own model, and does the first step', async () => {
-    const client = await connect(place(discovery), { capabilities: { sampling: {} } })
+    const client = (await connectToProcess(place(discovery), { capabilities: { sampling: {} } })).client
     client.setRequestHandler('sampling/createMessage', async ({ params }) => {
       const [message] = params.messages as Answer
       const { tools } = JSON.parse(message.content.text)

@@ -1,11 +1,9 @@
 import { join } from 'node:path'
-import { Client } from '@modelcontextprotocol/client'
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { Answer } from '../app.ts'
 import { handleIn } from '../long-results.ts'
-import { cli, place } from '../process.ts'
+import { connectToProcess, place } from '../process.ts'
 
 const SERVER = join(import.meta.dirname, '../fixtures/upstreams/long.mjs')
 /** By kind: what a model asks for afterwards, and what that contains. */
@@ -26,20 +24,12 @@ const KINDS: Readonly<
 
 /** The built program behind the SDK's client, as a client starts it. */
 async function startReal(mode: string) {
-  const { config, env } = place({
+  const where = place({
     exposure: { mode },
     mcpServers: { long: { command: process.execPath, args: [SERVER], trust: 'always' } },
   })
-  const transport = new StdioClientTransport({
-    command: process.execPath,
-    args: [cli, 'serve', '--stdio', '--config', config],
-    env: env as Record<string, string>,
-    stderr: 'ignore',
-  })
   // A client whose model reads the content. An unknown one gets both forms.
-  const client = new Client({ name: 'gemini-cli-mcp-client', version: '1.0.0' })
-  onTestFinished(() => client.close())
-  await client.connect(transport)
+  const { client } = await connectToProcess(where, {}, 'gemini-cli-mcp-client')
   const call = (name: string, args: object): Promise<Answer> =>
     client.callTool({ name, arguments: args as Record<string, unknown> }, { timeout: 120_000 })
   return { call }

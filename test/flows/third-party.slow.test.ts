@@ -3,12 +3,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Client } from '@modelcontextprotocol/client'
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
+import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf, temporaryFolder } from '../app.ts'
 import type { Era } from '../client.ts'
-import { cli, descendants } from '../process.ts'
+import { connectToProcess, descendants } from '../process.ts'
 import { alive, until } from '../upstream/host.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -151,19 +150,13 @@ interface Served {
 
 /** The built program on a pipe, as a client starts it. */
 async function serve(dir: string, era: Era): Promise<Served> {
-  const transport = new StdioClientTransport({
-    command: process.execPath,
-    args: [cli, 'serve', '--stdio', '--config', join(dir, 'mcp.config.json')],
-    env: { PATH: String(process.env['PATH']), HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') },
-    stderr: 'ignore',
-  })
-  const client = new Client(
-    { name: 'third-party', version: '1' },
+  const { client, pid } = await connectToProcess(
+    {
+      config: join(dir, 'mcp.config.json'),
+      env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') },
+    },
     { versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } },
   )
-  await client.connect(transport)
-  onTestFinished(() => client.close())
-  const pid = Number(transport.pid)
   return {
     client,
     pid,

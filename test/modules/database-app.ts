@@ -1,12 +1,10 @@
 import { join } from 'node:path'
-import { localCaller } from '../../src/core/caller.ts'
-import type { PegboardError } from '../../src/core/errors.ts'
-import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { callsOfModule, startApp, temporaryFolder } from '../app.ts'
 import { type Kind, makeDatabase, type TestDatabase } from '../databases.ts'
 
 type Settings = Record<string, unknown>
 
-/** The whole product with the module enabled; `call` returns a tool's value, `fails` its error. */
+/** The whole product with the module enabled. */
 export async function startDatabaseApp(
   config: Settings = {},
   dir = temporaryFolder(),
@@ -16,18 +14,7 @@ export async function startDatabaseApp(
   const { app, logged } = await startApp({ modules: { database: { config, ...more } } }, dir, {
     env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), ...env },
   })
-  const call = async (action: string, input: unknown = {}, signal?: AbortSignal): Promise<Answer> => {
-    const name = `database.${action}`
-    return ((await app.call({ name, input, caller: localCaller, ...(signal && { signal }) })) as Answer).value
-  }
-  const fails = async (action: string, input: unknown = {}, signal?: AbortSignal): Promise<PegboardError> =>
-    await call(action, input, signal).then(
-      (value) => {
-        throw new Error(`it did not fail: ${JSON.stringify(value)}`)
-      },
-      (error: PegboardError) => error,
-    )
-  return { app, dir, logged, call, fails }
+  return { app, dir, logged, ...callsOfModule(app, 'database') }
 }
 
 export type DatabaseApp = Awaited<ReturnType<typeof startDatabaseApp>> & { readonly database: TestDatabase }

@@ -97,7 +97,7 @@ describe.each(servers)('on %s', (kind) => {
   it('continues for others when the first caller leaves during the login check', async () => {
     const { call, fails } = await startOnDatabase(kind, { policy: 'readonly' })
     const caller = new AbortController()
-    const first = fails('list_tables', {}, caller.signal)
+    const first = fails('list_tables', {}, { signal: caller.signal })
     const other = call('list_tables')
     await sleep(0)
     caller.abort(gone)

@@ -2,12 +2,10 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type Answer, answerOf, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
-import { cli, place } from '../process.ts'
+import { connectToProcess, place } from '../process.ts'
 import { connectWithToken, startHttpApp } from '../security/http-app.ts'
 
 const SIZE = 3_000_000
@@ -145,16 +143,8 @@ describe('a download interrupted by a kill', () => {
     const at = place(settings)
     mkdirSync(join(at.dir, 'files'))
     const start = async () => {
-      const transport = new StdioClientTransport({
-        command: process.execPath,
-        args: [cli, 'serve', '--stdio', '--config', at.config],
-        env: at.env as Record<string, string>,
-        stderr: 'ignore',
-      })
-      const client = new Client({ name: 'test', version: '1' })
-      await client.connect(transport)
-      onTestFinished(() => client.close())
-      return { call: callsOf(client), pid: transport.pid as number }
+      const { client, pid } = await connectToProcess(at)
+      return { call: callsOf(client), pid }
     }
     const first = await start()
     const { download_id } = await first.call('download', { url: server.url, destination: 'a.bin' })

@@ -5,8 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import shell from '../../modules/shell/index.ts'
 import { localCaller } from '../../src/core/caller.ts'
-import type { PegboardError } from '../../src/core/errors.ts'
-import { type Answer, startApp, temporaryFolder } from '../app.ts'
+import { type Answer, callsOfModule, startApp, temporaryFolder } from '../app.ts'
 import { connectTo } from '../client.ts'
 import { keepsTheContract } from '../contract/module.ts'
 import { alive, callsOf, cli, gone, place, readPid, talkTo } from '../process.ts'
@@ -32,24 +31,13 @@ it.runIf(process.env['CI'] && process.platform === 'linux' && may)(
 
 type Settings = Record<string, unknown>
 
-/** A workspace with the module enabled; `call` returns a tool's value, `fails` its error. */
+/** A workspace with the module enabled. */
 async function open(config: Settings = {}, env: Record<string, string> = {}) {
   const dir = temporaryFolder()
   const { app, logged } = await startApp({ modules: { shell: { config: { enabled: true, ...config } } } }, dir, {
     env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), ...env },
   })
-  const call = async (action: string, input: unknown = {}, signal?: AbortSignal): Promise<Answer> => {
-    const name = `shell.${action}`
-    return ((await app.call({ name, input, caller: localCaller, ...(signal && { signal }) })) as Answer).value
-  }
-  const fails = async (action: string, input: unknown = {}, signal?: AbortSignal): Promise<PegboardError> =>
-    await call(action, input, signal).then(
-      (value) => {
-        throw new Error(`it did not fail: ${JSON.stringify(value)}`)
-      },
-      (error: PegboardError) => error,
-    )
-  return { app, dir, logged, call, fails }
+  return { app, dir, logged, ...callsOfModule(app, 'shell') }
 }
 
 describe.runIf(POSIX)('the module shell', () => {
@@ -174,7 +162,7 @@ describe.runIf(POSIX)('shell.run', () => {
   it('ends a command when its client cancels', async () => {
     const { fails, dir } = await open({ allowed_commands: ['sh'], sandbox: 'off' })
     const abort = new AbortController()
-    const failed = fails('run', { command: 'sh', args: ['-c', 'echo $$ > pid; sleep 1000'] }, abort.signal)
+    const failed = fails('run', { command: 'sh', args: ['-c', 'echo $$ > pid; sleep 1000'] }, { signal: abort.signal })
     const pid = await readPid(join(dir, 'pid'))
     abort.abort()
     expect(await failed).toMatchObject({ code: 'E_CANCELLED' })

@@ -11,7 +11,7 @@ import { temporaryFolder } from '../app.ts'
 import { botServer, TOKEN } from '../bot-api.ts'
 import { put, tempDir } from '../loader/setup.ts'
 import { serve } from '../modules/web-servers.ts'
-import { cli, place } from '../process.ts'
+import { cli, connectToProcess, place } from '../process.ts'
 import { lowestFreeDescriptor } from '../process-limits.ts'
 import { type AppWithClient, startAppWithClient } from './app-with-client.ts'
 import { least, soonest } from './lag.ts'
@@ -330,27 +330,18 @@ test('FS-18: a search with a malicious expression ends within a second and does 
 
 /** A server in its own process, started by a shell that prepares the environment. */
 async function serverIn(folder: string, begin: readonly string[]) {
-  const { config, env, dir } = place({
+  const where = place({
     exposure: { mode: 'direct' },
     modules: { filesystem: { config: { roots: [folder] } } },
   })
-  for (const path of [dir, join(dir, 'modules')]) await chmod(path, 0o777)
-  const [command, ...args] = [...begin, process.execPath, cli, 'serve', '--stdio', '--config', config]
-  const transport = new StdioClientTransport({
-    command: command as string,
-    args,
-    env: env as Record<string, string>,
-    stderr: 'ignore',
-  })
-  const client = new Client({ name: 'test', version: '1' })
-  onTestFinished(() => client.close())
-  await client.connect(transport)
+  for (const path of [where.dir, join(where.dir, 'modules')]) await chmod(path, 0o777)
+  const { client, pid } = await connectToProcess(where, {}, 'test', begin)
   const told = async (path: string, append = false): Promise<string> => {
     const input = { path, content: 'x'.repeat(300_000), append }
     const answer = await client.callTool({ name: 'filesystem__write', arguments: input })
     return (answer.content as { text: string }[])[0]?.text ?? ''
   }
-  return { client, told, pid: transport.pid as number }
+  return { client, told, pid }
 }
 
 test.runIf(canMount())(
@@ -645,18 +636,7 @@ test('FS-19: a kill during a write leaves the old file or the new one, and the n
   })
   const folder = join(where.dir, 'd')
   await mkdir(folder)
-  const start = async () => {
-    const transport = new StdioClientTransport({
-      command: process.execPath,
-      args: [cli, 'serve', '--stdio', '--config', where.config],
-      env: where.env as Record<string, string>,
-      stderr: 'ignore',
-    })
-    const client = new Client({ name: 'test', version: '1' })
-    onTestFinished(() => client.close())
-    await client.connect(transport)
-    return { client, pid: transport.pid as number }
-  }
+  const start = () => connectToProcess(where)
   const strays = (): string[] => readdirSync(folder).filter((name) => name.endsWith('.tmp'))
   const old = 'o'.repeat(4_000_000)
   const fresh = 'n'.repeat(4_000_000)

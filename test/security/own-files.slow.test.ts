@@ -1,12 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Client } from '@modelcontextprotocol/client'
-import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { type Answer, temporaryFolder } from '../app.ts'
 import { serve } from '../modules/web-servers.ts'
-import { cli } from '../process.ts'
+import { cli, connectToProcess } from '../process.ts'
 import { type AppWithClient, startAppWithClient } from './app-with-client.ts'
 
 /** A server whose one tool returns its version; part of its code is in another file. */
@@ -412,16 +410,10 @@ test('a model with the bundled sample configuration reaches none of these files'
   writeFileSync(join(dir, 'mcp.config.json'), JSON.stringify(sample))
   mkdirSync(join(dir, 'modules'))
   symlinkSync(join(import.meta.dirname, '../../node_modules'), join(dir, 'node_modules'))
-  const client = new Client({ name: 'injected', version: '1' })
-  await client.connect(
-    new StdioClientTransport({
-      command: process.execPath,
-      args: [cli, 'serve', '--stdio', '--config', join(dir, 'mcp.config.json')],
-      env: { PATH: process.env['PATH'] ?? '', HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') },
-      stderr: 'ignore',
-    }),
-  )
-  onTestFinished(() => client.close())
+  const { client } = await connectToProcess({
+    config: join(dir, 'mcp.config.json'),
+    env: { PATH: process.env['PATH'], HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state') },
+  })
   const call = async (name: string, params: Record<string, unknown>): Promise<string> =>
     JSON.stringify(await client.callTool({ name: 'execute_tool', arguments: { name, params } }))
   const memory = join(dir, 'node_modules/@modelcontextprotocol/server-memory/dist/index.js')
