@@ -4,13 +4,13 @@ import type { Services } from 'pegboard'
 const CHECK_MS = 2_000
 
 /** Returns a function that tells whether the caller who started background work still has access. */
-export const mayGoOnOf =
+export const createAccessCheck =
   ({ tasks }: Pick<Services, 'tasks'>): (() => boolean) =>
   () =>
     tasks?.mayGoOn() ?? true
 
 /** Calls `end` when the owner has lost access. Call the result when the work is finished. */
-export function endWithoutAccess(mayGoOn: () => boolean, onEnd: () => void): () => void {
-  const timer = setInterval(() => void (mayGoOn() || onEnd()), CHECK_MS).unref()
+export function endWithoutAccess(hasAccess: () => boolean, onEnd: () => void): () => void {
+  const timer = setInterval(() => void (hasAccess() || onEnd()), CHECK_MS).unref()
   return () => clearInterval(timer)
 }

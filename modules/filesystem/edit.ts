@@ -6,7 +6,7 @@ import { lazySchema } from '../_lazy-schema.ts'
 import { path, type Settings, writable } from './config.ts'
 import { countLines, diffOf } from './diff.ts'
 import { createHistory, type History } from './history.ts'
-import { pathsFor } from './places.ts'
+import { pathsFor } from './paths.ts'
 import { LINE_FEED, replaceIn } from './replace.ts'
 import { writeTool } from './write.ts'
 

@@ -115,8 +115,8 @@ export function createHistory(): History {
       // The previous change of this file is the state now.
       const previousIndex = steps.findLastIndex((previous) => previous.path === step.path)
       if (before && previousIndex >= 0) {
-        const newFacts = await paths.stat(step.path)
-        steps[previousIndex] = { ...(steps[previousIndex] as SavedVersion), size: newFacts.size, mtime: newFacts.mtime }
+        const stats = await paths.stat(step.path)
+        steps[previousIndex] = { ...(steps[previousIndex] as SavedVersion), size: stats.size, mtime: stats.mtime }
       }
       return { path: step.path, removed: !before }
     },

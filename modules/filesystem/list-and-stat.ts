@@ -12,7 +12,7 @@ import { lazySchema } from '../_lazy-schema.ts'
 import { createBudget } from './budget.ts'
 import { createExcludeMatcher, exclude, folder, path, type Settings, SKIPPED } from './config.ts'
 import { walkTree } from './ignored.ts'
-import { pathsFor } from './places.ts'
+import { pathsFor } from './paths.ts'
 
 const List = lazySchema(() =>
   z.object({
@@ -35,7 +35,7 @@ interface Entry {
   readonly mtime?: string
 }
 
-const ORDERS = {
+const COMPARE = {
   size: (a: Entry, b: Entry) => (b.size ?? 0) - (a.size ?? 0),
   time: (a: Entry, b: Entry) => ((b.mtime ?? '') < (a.mtime ?? '') ? -1 : 1),
 }
@@ -60,18 +60,18 @@ export const ls: ToolDef<Settings, typeof List> = {
     const budget = createBudget(caller)
     const { signal } = budget
     const isHidden = ({ name }: FolderEntry): boolean => !show_hidden && name.startsWith('.')
-    const facts = new Map<string, Omit<Entry, 'path' | 'kind'>>()
-    const needsFacts = details || sort !== 'name'
+    const detailsByPath = new Map<string, Omit<Entry, 'path' | 'kind'>>()
+    const needsDetails = details || sort !== 'name'
     const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
       // Sorted by name, only the shown entries need their details.
-      const toInspect = sort === 'name' ? entries.filter((entry) => !isHidden(entry)).slice(0, limit) : entries
-      for (let start = 0; start < toInspect.length; start += STAT_BATCH) {
+      const entriesToStat = sort === 'name' ? entries.filter((entry) => !isHidden(entry)).slice(0, limit) : entries
+      for (let start = 0; start < entriesToStat.length; start += STAT_BATCH) {
         signal.throwIfAborted()
         await Promise.all(
-          toInspect.slice(start, start + STAT_BATCH).map(async ({ name, path: entryPath }) => {
+          entriesToStat.slice(start, start + STAT_BATCH).map(async ({ name, path: entryPath }) => {
             const fileStat = await lstat(`${anchor}/${name}`).catch(() => undefined)
             if (!fileStat) return
-            facts.set(entryPath, {
+            detailsByPath.set(entryPath, {
               ...(fileStat.isFile() ? { size: fileStat.size } : {}),
               mtime: fileStat.mtime.toISOString(),
             })
@@ -83,14 +83,14 @@ export const ls: ToolDef<Settings, typeof List> = {
     let partial = false
     let folderPath = (await paths.stat(requestedPath)).path
     const isLate = await budget.spend(async () => {
-      if (recursive || needsFacts) {
+      if (recursive || needsDetails) {
         const walkOptions = {
           signal,
           skip: (entry: FolderEntry) => !recursive || isHidden(entry),
           entered: async ({ truncated }: OpenFolder) => {
             if (truncated) partial = true
           },
-          ...(needsFacts ? { inside } : {}),
+          ...(needsDetails ? { inside } : {}),
         }
         for await (const entry of paths.walk(requestedPath, walkOptions)) {
           if (!isHidden(entry)) found.push(entry)
@@ -105,9 +105,9 @@ export const ls: ToolDef<Settings, typeof List> = {
       for (const entry of folder.entries) if (!isHidden(entry)) found.push(entry)
     })
     const allEntries = found.map(
-      ({ path: entryPath, kind }): Entry => ({ path: entryPath, kind, ...facts.get(entryPath) }),
+      ({ path: entryPath, kind }): Entry => ({ path: entryPath, kind, ...detailsByPath.get(entryPath) }),
     )
-    if (sort !== 'name') allEntries.sort(ORDERS[sort])
+    if (sort !== 'name') allEntries.sort(COMPARE[sort])
     const entries = allEntries.slice(0, limit)
     const otherRoots = folderPath === '.' && paths.roots.length > 1 ? { other_roots: paths.roots.slice(1) } : {}
     const truncated = partial || isLate || allEntries.length > limit

@@ -3,7 +3,7 @@ import { isPegboardError, type Paths, type ToolDef, ToolError, z } from 'pegboar
 import { invalid } from '../_errors.ts'
 import { lazySchema } from '../_lazy-schema.ts'
 import { path, relativeTo, type Settings, writable } from './config.ts'
-import { pathsFor } from './places.ts'
+import { pathsFor } from './paths.ts'
 
 const Rm = lazySchema(() =>
   z.object({

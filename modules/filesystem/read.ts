@@ -4,8 +4,8 @@ import { invalid } from '../_errors.ts'
 import { lazySchema } from '../_lazy-schema.ts'
 import { mediaType } from '../_media-type.ts'
 import { path, type Settings } from './config.ts'
-import { pathsFor } from './places.ts'
-import { HEAD, isBinary, MAX_TEXT, readLines, readStart, readTail } from './text.ts'
+import { pathsFor } from './paths.ts'
+import { HEAD_BYTES, isBinary, MAX_TEXT, readLines, readStart, readTail } from './text.ts'
 
 const Read = lazySchema(() =>
   z.object({
@@ -56,26 +56,26 @@ export const read: ToolDef<Settings, typeof Read> = {
 async function readContent(file: OpenFile, input: ReadInput, ctx: CallContext<Settings>): Promise<object> {
   const { config, signal } = ctx
   const { encoding, offset } = input
-  const facts = { path: file.path, size: file.size, mtime: file.mtime.toISOString() }
-  if (encoding === 'base64') return { ...facts, ...(await readBytes(file, config.max_file_size)) }
+  const fileInfo = { path: file.path, size: file.size, mtime: file.mtime.toISOString() }
+  if (encoding === 'base64') return { ...fileInfo, ...(await readBytes(file, config.max_file_size)) }
   const maxBytes = Math.min(config.max_file_size, MAX_TEXT)
   const start = await readStart(file)
   if (encoding === 'utf8') {
-    const head = start.bytes.subarray(0, HEAD)
+    const head = start.bytes.subarray(0, HEAD_BYTES)
     const type = mediaType(head)
     if (type !== undefined && file.size <= config.max_file_size) {
       ctx.sendFile({ data: await file.handle.readFile(), filename: basename(file.path), mimetype: type })
-      return { ...facts, content: '', lines: 0, truncated: false, media: type }
+      return { ...fileInfo, content: '', lines: 0, truncated: false, media: type }
     }
-    if (isBinary(head)) return { ...facts, content: '', lines: 0, truncated: file.size > 0, binary: true }
+    if (isBinary(head)) return { ...fileInfo, content: '', lines: 0, truncated: file.size > 0, binary: true }
   }
-  if (input.tail !== undefined) return { ...facts, ...(await readTail(file, input.tail, maxBytes)) }
+  if (input.tail !== undefined) return { ...fileInfo, ...(await readTail(file, input.tail, maxBytes)) }
   const result = await readLines(file, { offset, limit: input.limit, encoding, maxBytes, signal, start })
   const content = input.numbered
     ? result.lines.map((line, index) => `${offset + index + 1}\t${line}`).join('')
     : result.lines.join('')
   return {
-    ...facts,
+    ...fileInfo,
     content,
     lines: result.lines.length,
     truncated: result.more,
@@ -102,7 +102,7 @@ interface OneFile {
 async function readWhole(file: OpenFile, maxBytes: number, signal: AbortSignal): Promise<OneFile> {
   const { path, size } = file
   const start = await readStart(file)
-  if (isBinary(start.bytes.subarray(0, HEAD))) return { path, content: '', size, truncated: true, binary: true }
+  if (isBinary(start.bytes.subarray(0, HEAD_BYTES))) return { path, content: '', size, truncated: true, binary: true }
   const options = { offset: 0, limit: Number.POSITIVE_INFINITY, encoding: 'utf8', maxBytes, signal, start } as const
   const { lines, more } = await readLines(file, options)
   return { path, content: lines.join(''), size, truncated: more }

@@ -104,7 +104,7 @@ export async function createScanner(
 }
 
 /** A thread needs descriptors, for example for its own script. */
-const NO_ROOM = new Set(['EMFILE', 'ENFILE', 'ERR_WORKER_INIT_FAILED'])
+const TOO_MANY_FILES = new Set(['EMFILE', 'ENFILE', 'ERR_WORKER_INIT_FAILED'])
 
 interface Thread {
   /** Wakes an idle thread. */
@@ -112,26 +112,26 @@ interface Thread {
   end(reason?: unknown): Promise<void>
 }
 
-type Message = { readonly ready: true } | { readonly bad: string } | ScanResult
+type Message = { readonly ready: true } | { readonly error: string } | ScanResult
 
 function startThread(
   options: ScanOptions,
   takeJob: () => ScanJob | undefined,
   fail: (reason: unknown) => void,
 ): Thread {
-  const pulse = new SharedArrayBuffer(8)
-  const beats = new Int32Array(pulse)
+  const progressBuffer = new SharedArrayBuffer(8)
+  const progress = new Int32Array(progressBuffer)
   const { Worker } = process.getBuiltinModule('node:worker_threads')
   const worker = new Worker(new URL('./scan.cjs', import.meta.url), {
-    workerData: { ...options, pulse },
+    workerData: { ...options, progressBuffer },
     resourceLimits: THREAD_LIMITS,
     stdout: true,
     stderr: true,
   })
   let [isReady, current]: [boolean, ScanJob | undefined] = [false, undefined]
   let watchTimer: NodeJS.Timeout | undefined
-  let lastBeat = { beat: -1, at: 0 }
-  const currentFile = (): string => current?.batch.names[Atomics.load(beats, 1)] ?? 'a file'
+  let lastProgress = { chunks: -1, at: 0 }
+  const currentFile = (): string => current?.batch.names[Atomics.load(progress, 1)] ?? 'a file'
   const failThread = (reason: unknown): void => {
     current?.reject(reason)
     current = undefined
@@ -139,9 +139,9 @@ function startThread(
     fail(reason)
   }
   const checkProgress = (): void => {
-    const beat = Atomics.load(beats, 0)
-    if (beat !== lastBeat.beat) lastBeat = { beat, at: performance.now() }
-    else if (performance.now() - lastBeat.at > CHUNK_TIMEOUT_MS) {
+    const chunks = Atomics.load(progress, 0)
+    if (chunks !== lastProgress.chunks) lastProgress = { chunks, at: performance.now() }
+    else if (performance.now() - lastProgress.at > CHUNK_TIMEOUT_MS) {
       void worker.terminate()
       failThread(
         new ToolError(`The pattern took longer than ${CHUNK_TIMEOUT_MS} ms on part of '${currentFile()}'.`, {
@@ -156,13 +156,13 @@ function startThread(
     if (!isReady || current) return
     current = takeJob()
     if (!current) return
-    lastBeat = { beat: -1, at: 0 }
+    lastProgress = { chunks: -1, at: 0 }
     watchTimer ??= setInterval(checkProgress, CHUNK_TIMEOUT_MS / 4).unref()
     worker.postMessage(current.batch)
   }
   worker.on('message', (message: Message) => {
-    if ('bad' in message)
-      return failThread(createPatternError(`${message.bad}; lookahead and backreferences are not supported`))
+    if ('error' in message)
+      return failThread(createPatternError(`${message.error}; lookahead and backreferences are not supported`))
     if ('ready' in message) isReady = true
     else {
       current?.resolve(message)
@@ -187,7 +187,7 @@ function startThread(
         hint: 'Try again later.',
       })
     if (error.code === 'ERR_WORKER_OUT_OF_MEMORY') failThread(createMemoryError())
-    else failThread(NO_ROOM.has(error.code ?? '') ? createTooManyFilesError() : error)
+    else failThread(TOO_MANY_FILES.has(error.code ?? '') ? createTooManyFilesError() : error)
   })
   return {
     wake,

@@ -13,7 +13,7 @@ import { createTurns, type Turns } from '../_turns.ts'
 import { createBudget } from './budget.ts'
 import { createExcludeMatcher, exclude, folder, globOf, path, relativeTo, type Settings } from './config.ts'
 import { walkTree } from './ignored.ts'
-import { pathsFor } from './places.ts'
+import { pathsFor } from './paths.ts'
 import { createScanner, type Scanner, type ScanResult } from './scan.ts'
 
 const Find = lazySchema(() =>
@@ -106,7 +106,7 @@ const Grep = lazySchema(() =>
 /** Maximum number of threads for all calls together. */
 const MAX_THREADS = 3
 /** Files per batch. */
-const BATCH = 200
+const BATCH_FILES = 200
 
 /** Each instance of the module has its own thread slots, known by its configuration. */
 export function createGrep(): ToolDef<Settings, typeof Grep> {
@@ -207,9 +207,9 @@ async function searchFiles(
       kind === 'file' && matches(relativeTo(folder, entryPath)) ? [name] : [],
     )
     const scans: Promise<void>[] = []
-    for (let start = 0; start < names.length; start += BATCH) {
+    for (let start = 0; start < names.length; start += BATCH_FILES) {
       const index = folders.push(folderPath === '.' ? '' : `${folderPath}/`) - 1
-      const batch = { folder: anchor, names: names.slice(start, start + BATCH), limit }
+      const batch = { folder: anchor, names: names.slice(start, start + BATCH_FILES), limit }
       scans.push(
         scanner.scan(batch).then((scanned) => {
           batches[index] = scanned

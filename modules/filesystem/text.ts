@@ -2,11 +2,11 @@ import { isUtf8 } from 'node:buffer'
 import type { OpenFile } from 'pegboard'
 import { LINE_FEED } from './replace.ts'
 
-const CHUNK = 256 * 1024
+const CHUNK_BYTES = 256 * 1024
 /** Maximum text per answer, the most a model can read. */
 export const MAX_TEXT = 1024 * 1024
 /** Enough bytes to detect the type of a file. */
-export const HEAD = 8192
+export const HEAD_BYTES = 8192
 
 export interface LineRequest {
   readonly offset: number
@@ -27,7 +27,7 @@ export interface FileStart {
 
 /** Most files are small and read in one go. */
 export async function readStart({ handle, size }: OpenFile): Promise<FileStart> {
-  const buffer = Buffer.allocUnsafe(Math.min(size + 1, CHUNK))
+  const buffer = Buffer.allocUnsafe(Math.min(size + 1, CHUNK_BYTES))
   const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0)
   return { bytes: buffer.subarray(0, bytesRead), isComplete: bytesRead < buffer.length }
 }
@@ -48,10 +48,10 @@ export async function readLines(
       position = start.bytes.length
       return { bytes, last: start.isComplete }
     }
-    buffer ??= Buffer.allocUnsafe(CHUNK)
-    const { bytesRead } = await handle.read(buffer, 0, CHUNK, position)
+    buffer ??= Buffer.allocUnsafe(CHUNK_BYTES)
+    const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, position)
     position += bytesRead
-    return { bytes: buffer.subarray(0, bytesRead), last: bytesRead < CHUNK }
+    return { bytes: buffer.subarray(0, bytesRead), last: bytesRead < CHUNK_BYTES }
   }
   // If a line feed is a single byte, skipped lines need not be decoded.
   const linesToSkip = encoding === 'utf16le' ? offset : 0
@@ -126,7 +126,7 @@ export async function readTail(
       const lines = content === '' ? 0 : content.split('\n').length - (content.endsWith('\n') ? 1 : 0)
       return { content, lines, truncated: start > 0 || tail.length < bytes.length }
     }
-    const length = Math.min(CHUNK, start)
+    const length = Math.min(CHUNK_BYTES, start)
     const buffer = Buffer.alloc(length)
     const { bytesRead } = await handle.read(buffer, 0, length, start - length)
     // The file was truncated; the readable part is all there is.
@@ -160,7 +160,7 @@ export const isBinary = (head: Uint8Array): boolean => head.includes(0)
 export async function readSmallText({ handle, size }: OpenFile, maxBytes: number): Promise<string | undefined> {
   if (size > maxBytes) return undefined
   const bytes = await handle.readFile()
-  return bytes.length > maxBytes || isBinary(bytes.subarray(0, HEAD))
+  return bytes.length > maxBytes || isBinary(bytes.subarray(0, HEAD_BYTES))
     ? undefined
     : bytes.toString(isUtf8(bytes) ? 'utf8' : 'latin1')
 }

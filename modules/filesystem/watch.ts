@@ -3,13 +3,13 @@ import { isPegboardError, type Paths, type ToolDef, ToolError, z } from 'pegboar
 import { lazySchema } from '../_lazy-schema.ts'
 import { createBudget } from './budget.ts'
 import { folder, type Settings, SKIPPED } from './config.ts'
-import { pathsFor } from './places.ts'
+import { pathsFor } from './paths.ts'
 
 /** More entries would be too many to poll. */
 const MAX_ENTRIES = 5_000
 const POLL_MS = 250
 /** Maximum share of time spent polling. */
-const SHARE = 0.1
+const MAX_POLL_SHARE = 0.1
 const MAX_SHOWN = 200
 
 const Watch = lazySchema(() =>
@@ -73,7 +73,7 @@ export const watch: ToolDef<Settings, typeof Watch> = {
         if (isQuiet && changes.length > 0) return createWatchResult(requestedPath, changes, false)
         const leftMs = deadline - performance.now()
         if (leftMs <= 0) return createWatchResult(requestedPath, changes, changes.length === 0)
-        const restMs = Math.max(Math.min(POLL_MS, quiet_ms || POLL_MS), tookMs / SHARE)
+        const restMs = Math.max(Math.min(POLL_MS, quiet_ms || POLL_MS), tookMs / MAX_POLL_SHARE)
         await sleep(Math.min(restMs, leftMs), undefined, { signal })
       }
     }

@@ -3,7 +3,7 @@ import { tooLarge } from '../_errors.ts'
 import { lazySchema } from '../_lazy-schema.ts'
 import { path, type Settings, writable } from './config.ts'
 import type { History } from './history.ts'
-import { pathsFor } from './places.ts'
+import { pathsFor } from './paths.ts'
 
 const Write = lazySchema(() =>
   z.object({

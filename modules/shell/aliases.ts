@@ -4,20 +4,20 @@ import { ALIASES, type Alias, isInside, makeAliasFolder } from '../_folders.ts'
 import type { Settings } from './config.ts'
 
 /** Matches an alias as a whole word. A workspace file of that name is `./file_cache_dir`. */
-const NAMED = /(?<![\w./~$@%+-])file_(?:cache|state)_dir(?=\/)/g
+const ALIAS = /(?<![\w./~$@%+-])file_(?:cache|state)_dir(?=\/)/g
 
 /**
  * The folder of an alias, created on first use, private to its owner.
  * @throws ToolError E_NOT_FOUND, E_PATH_OUTSIDE_ROOT
  */
-async function baseOf(settings: Settings, alias: Alias): Promise<string> {
+async function prepareAliasFolder(settings: Settings, alias: Alias): Promise<string> {
   const folder = settings[alias]
   // A part of the state folder may be given away, never the whole.
-  const whole = folder !== '' && isInside(resolve(settings.state_dir), resolve(folder))
-  if (folder === '' || whole)
+  const holdsState = folder !== '' && isInside(resolve(settings.state_dir), resolve(folder))
+  if (folder === '' || holdsState)
     throw notFound(
       `base dir ${alias} is not configured`,
-      `Set modules.shell.config.${alias}${whole ? ' to a folder that does not hold the state of Pegboard' : ''}.`,
+      `Set modules.shell.config.${alias}${holdsState ? ' to a folder that does not hold the state of Pegboard' : ''}.`,
     )
   const base = resolve(folder)
   await makeAliasFolder(alias, base, 'modules.shell.config')
@@ -25,12 +25,12 @@ async function baseOf(settings: Settings, alias: Alias): Promise<string> {
 }
 
 /** Resolves a path that may begin with an alias. */
-export async function placeOf(
+export async function resolveAlias(
   settings: Settings,
   path: string,
 ): Promise<{ readonly base: string; readonly rest: string } | undefined> {
   const alias = ALIASES.find((aliasName) => path === aliasName || path.startsWith(`${aliasName}/`))
-  return alias && { base: await baseOf(settings, alias), rest: path.slice(alias.length + 1) || '.' }
+  return alias && { base: await prepareAliasFolder(settings, alias), rest: path.slice(alias.length + 1) || '.' }
 }
 
 /** Replaces aliases in a command line by their folders; also returns which. */
@@ -39,14 +39,14 @@ export async function expandAliases(
   line: string,
 ): Promise<{ readonly line: string; readonly folders: readonly string[] }> {
   const folders = new Map<string, string>()
-  for (const [name] of line.matchAll(NAMED))
-    if (!folders.has(name)) folders.set(name, await baseOf(settings, name as Alias))
+  for (const [name] of line.matchAll(ALIAS))
+    if (!folders.has(name)) folders.set(name, await prepareAliasFolder(settings, name as Alias))
   if (folders.size === 0) return { line, folders: [] }
   let quote = ''
-  let at = 0
-  const replaced = line.replace(NAMED, (name, index: number) => {
-    quote = findOpenQuote(line, at, index, quote)
-    at = index
+  let position = 0
+  const replaced = line.replace(ALIAS, (name, index: number) => {
+    quote = findOpenQuote(line, position, index, quote)
+    position = index
     return escapePath(folders.get(name) as string, quote)
   })
   return { line: replaced, folders: [...folders.values()] }

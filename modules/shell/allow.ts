@@ -4,14 +4,14 @@ import type { Settings } from './config.ts'
 import {
   baseName,
   needsSandbox,
+  OPTIONS_WITH_VALUE,
   obeysRepository,
-  READS_ON_AFTER_END,
-  RISKY,
-  RISKY_OF,
-  RISKY_WORDS,
+  READS_OPTIONS_AFTER_DASHES,
+  RISKY_OPTIONS,
+  RISKY_SUBCOMMAND_OPTIONS,
+  RISKY_SUBCOMMANDS,
   runsAnything,
   startsOthers,
-  VALUED,
 } from './programs.ts'
 
 interface Rule {
@@ -21,24 +21,24 @@ interface Rule {
   readonly sandboxed: boolean | undefined
 }
 
-const rulesOf = ({ allowed_commands }: Settings): Rule[] =>
+const parseRules = ({ allowed_commands }: Settings): Rule[] =>
   allowed_commands.map((entry) => {
     const { command, deny_args, sandbox } =
       typeof entry === 'string' ? { command: entry, deny_args: [], sandbox: undefined } : entry
     return { words: command.trim().split(/\s+/), denied: deny_args, sandboxed: sandbox }
   })
 
-export const allowedNames = (settings: Settings): string[] => rulesOf(settings).map(({ words }) => words.join(' '))
+export const allowedNames = (settings: Settings): string[] => parseRules(settings).map(({ words }) => words.join(' '))
 
 /** Allowed programs that can start others: those that run anything, and those allowed with any argument. */
 export const programsThatStartOthers = (settings: Settings): string[] =>
-  rulesOf(settings)
+  parseRules(settings)
     .filter(({ words: [program = '', ...first] }) => (first.length === 0 ? startsOthers : runsAnything)(program))
     .map(({ words }) => words[0] as string)
 
 /** Allowed commands that run programs named by a repository, outside a sandbox. */
 export const commandsThatObeyRepositories = (settings: Settings): string[] =>
-  rulesOf(settings)
+  parseRules(settings)
     .filter(({ words: [program = ''], sandboxed }) => {
       const outside = settings.sandbox === 'off' || (settings.sandbox === 'scripts' && sandboxed === false)
       return outside && obeysRepository(program)
@@ -46,56 +46,59 @@ export const commandsThatObeyRepositories = (settings: Settings): string[] =>
     .map(({ words }) => words.join(' '))
 
 /**
- * `inside` runs only in a sandbox; `reader` in a sandbox if there is one; `outside` is trusted by the operator
- * without one.
+ * `required`: runs only in a sandbox. `preferred`: in a sandbox if there is one. `none`: the operator trusts it without a
+ * sandbox.
  */
-export type RunPlace = 'inside' | 'reader' | 'outside'
+export type SandboxNeed = 'required' | 'preferred' | 'none'
 
 /**
  * Checks a program and its arguments.
- * @returns where it runs
+ * @returns whether it needs a sandbox
  * @throws ToolError E_DENIED_BY_POLICY with the list of allowed commands
  */
-export function checkAllowed(settings: Settings, command: string, args: readonly string[]): RunPlace {
-  const rules = rulesOf(settings)
-  const fitting = rules.filter(
+export function checkAllowed(settings: Settings, command: string, args: readonly string[]): SandboxNeed {
+  const rules = parseRules(settings)
+  const matchingRules = rules.filter(
     ({ words: [program, ...first] }) => program === command && first.every((word, index) => args[index] === word),
   )
   const names = rules.map(({ words }) => words.join(' '))
-  const refuse = (message: string): ToolError =>
+  const createRefusal = (message: string): ToolError =>
     denied(message, `Allowed are: ${names.join(', ') || 'none'} (modules.shell.config.allowed_commands).`)
-  if (fitting.length === 0)
-    throw refuse(
+  if (matchingRules.length === 0)
+    throw createRefusal(
       /\s/.test(command)
         ? `'${shorten(command)}' is a command line, but run starts no shell: put the program in command and each word after it in args.`
         : `'${shorten([command, ...args].join(' '))}' is not an allowed command.`,
     )
   // One matching rule is enough.
   const findDenied = (rule: Rule): string | undefined => {
-    const optionsEnd = READS_ON_AFTER_END.has(baseName(command)) ? -1 : args.indexOf('--')
+    const optionsEnd = READS_OPTIONS_AFTER_DASHES.has(baseName(command)) ? -1 : args.indexOf('--')
     const options = optionsEnd < 0 ? args : args.slice(0, optionsEnd)
-    const deniedPatterns = rule.denied.map(patternOf)
-    const fits = riskyIn(baseName(command), options)
+    const deniedPatterns = rule.denied.map(createPattern)
+    const isRisky = createRiskyOptionCheck(baseName(command), options)
     return (
-      (rule.words.length === 1 ? riskyWord(baseName(command), options) : undefined) ??
+      (rule.words.length === 1 ? findRiskySubcommand(baseName(command), options) : undefined) ??
       args.find((arg) => deniedPatterns.some((fits) => fits.test(arg))) ??
-      options.slice(rule.words.length - 1).find((arg, at) => fits(arg, at === 0 && rule.words.length === 1))
+      options.slice(rule.words.length - 1).find((arg, at) => isRisky(arg, at === 0 && rule.words.length === 1))
     )
   }
-  const problems = fitting.map(findDenied)
-  const allowing = fitting.filter((_, index) => problems[index] === undefined)
-  if (allowing.some(({ sandboxed }) => sandboxed === false)) return 'outside'
-  if (allowing.length > 0) return needsSandbox(command) ? 'inside' : 'reader'
-  throw refuse(`The argument '${shorten(String(problems[0]))}' is not allowed for ${command}.`)
+  const problems = matchingRules.map(findDenied)
+  const allowingRules = matchingRules.filter((_, index) => problems[index] === undefined)
+  if (allowingRules.some(({ sandboxed }) => sandboxed === false)) return 'none'
+  if (allowingRules.length > 0) return needsSandbox(command) ? 'required' : 'preferred'
+  throw createRefusal(`The argument '${shorten(String(problems[0]))}' is not allowed for ${command}.`)
 }
 
 /** `first`: for all arguments, which tar treats as options even without a dash. */
-function riskyIn(program: string, args: readonly string[]): (arg: string, first: boolean) => boolean {
-  const risky = [...(RISKY[program] ?? []), ...args.flatMap((word) => RISKY_OF[`${program} ${word}`] ?? [])]
-  const patterns = risky.map(patternOf)
+function createRiskyOptionCheck(program: string, args: readonly string[]): (arg: string, first: boolean) => boolean {
+  const risky = [
+    ...(RISKY_OPTIONS[program] ?? []),
+    ...args.flatMap((word) => RISKY_SUBCOMMAND_OPTIONS[`${program} ${word}`] ?? []),
+  ]
+  const patterns = risky.map(createPattern)
   const names = risky.filter((option) => option.startsWith('--')).map((option) => option.replace(/[=*].*$/, ''))
   const letters = risky.flatMap((option) => /^-(\w)\*?$/.exec(option)?.[1] ?? [])
-  const valued = VALUED[program]
+  const lettersWithValue = OPTIONS_WITH_VALUE[program]
   return (arg, first) => {
     const option = first && program === 'tar' && !arg.startsWith('-') ? `-${arg}` : arg
     if (!option.startsWith('-')) return false
@@ -103,20 +106,20 @@ function riskyIn(program: string, args: readonly string[]): (arg: string, first:
     const [name = ''] = option.split('=')
     // Long options may be abbreviated while unambiguous, down to one letter.
     if (name.startsWith('--')) return name.length > 2 && names.some((one) => one.startsWith(name))
-    if (valued === undefined) return false
+    if (lettersWithValue === undefined) return false
     // In tar's form without a dash, the values of all letters follow as separate words.
-    const all = option !== arg
+    const isWithoutDash = option !== arg
     for (const letter of name.slice(1)) {
       if (letters.includes(letter)) return true
-      if (valued.includes(letter) && !all) return false
+      if (lettersWithValue.includes(letter) && !isWithoutDash) return false
     }
     return false
   }
 }
 
-const riskyWord = (program: string, args: readonly string[]): string | undefined => {
+const findRiskySubcommand = (program: string, args: readonly string[]): string | undefined => {
   const word = args.find((arg) => !arg.startsWith('-'))
-  return word !== undefined && RISKY_WORDS[program]?.includes(word) ? word : undefined
+  return word !== undefined && RISKY_SUBCOMMANDS[program]?.includes(word) ? word : undefined
 }
 
 /**
@@ -138,9 +141,9 @@ export function checkVariables({ env_allowed }: Settings, variables: Readonly<Re
 }
 
 /** `*` matches any characters, `?` one. Unlike path globs, `*` also matches slashes. */
-const patternOf = (pattern: string): RegExp =>
-  new RegExp(`^${literal(pattern).replaceAll('\\*', '.*').replaceAll('\\?', '.')}$`, 's')
-const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
+const createPattern = (pattern: string): RegExp =>
+  new RegExp(`^${escapeRegExp(pattern).replaceAll('\\*', '.*').replaceAll('\\?', '.')}$`, 's')
+const escapeRegExp = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 const shorten = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text)
 
 /**
@@ -155,7 +158,7 @@ export function checkWords(settings: Settings, what: string, text: string): void
     ['token', settings.secrets_enabled ? ['curl'] : [], 'modules.shell.config.secrets_enabled'],
   ] as const)
     for (const word of words) {
-      if (!new RegExp(`(?<![\\w-])${literal(word)}(?![\\w-])`).test(text)) continue
+      if (!new RegExp(`(?<![\\w-])${escapeRegExp(word)}(?![\\w-])`).test(text)) continue
       throw denied(
         `${what} command references denied ${kind} "${word}" (configure via ${setting})`,
         'Find another way, or ask the operator.',

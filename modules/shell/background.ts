@@ -1,9 +1,9 @@
 import { type CallContext, type ToolDef, ToolError, z } from 'pegboard'
 import { overloaded } from '../_errors.ts'
 import { waitFor } from '../_wait-for.ts'
-import { mayGoOnOf } from '../_while-allowed.ts'
+import { createAccessCheck } from '../_while-allowed.ts'
 import { checkVariables } from './allow.ts'
-import { shownAs } from './command.ts'
+import { sanitizeOutput } from './command.ts'
 import { args, cwd, line, type Settings, variables } from './config.ts'
 import type { Job } from './jobs.ts'
 import { programRequest, scriptRequest, warnAboutNetwork } from './run.ts'
@@ -12,7 +12,7 @@ import { type OutputPosition, outputPosition, waitForOutput } from './wait-for-o
 
 type Context = CallContext<Settings>
 
-const jobOf = (id: string, ctx: Context): Job => stateOf(ctx).jobs.get(ownerOf(ctx), id)
+const getJob = (id: string, ctx: Context): Job => stateOf(ctx).jobs.get(ownerOf(ctx), id)
 
 const taskState = ({ id, label, command, ended }: Job) => ({
   task_id: id,
@@ -42,8 +42,8 @@ function readSince({ command }: Job, from: OutputPosition, stream: 'both' | 'std
   warnAboutNetwork(command, ctx)
   const position = outputPosition(command)
   return {
-    ...(stream === 'stderr' ? {} : { stdout: shownAs(stdout.since(from.stdout), config) }),
-    ...(stream === 'stdout' ? {} : { stderr: shownAs(stderr.since(from.stderr), config) }),
+    ...(stream === 'stderr' ? {} : { stdout: sanitizeOutput(stdout.since(from.stdout), config) }),
+    ...(stream === 'stdout' ? {} : { stderr: sanitizeOutput(stderr.since(from.stderr), config) }),
     next: `${position.stdout}.${position.stderr}`,
   }
 }
@@ -88,7 +88,7 @@ export const background_run: ToolDef<Settings, typeof Begin> = {
       label,
       config.max_background,
       () => starter.start({ ...request, env, timeoutMs: config.background_timeout * 1_000, stdin: 'open' }, config),
-      mayGoOnOf(ctx.services),
+      createAccessCheck(ctx.services),
     )
     if (wait_seconds === 0) return taskState(job)
     const from = { stdout: 0, stderr: 0 }
@@ -110,7 +110,7 @@ export const task_status: ToolDef<Settings, typeof Id> = {
   effect: 'read',
   sideEffects: ['none'],
   examples: [{ input: { task_id: example } }],
-  run: ({ task_id }, ctx) => taskState(jobOf(task_id, ctx)),
+  run: ({ task_id }, ctx) => taskState(getJob(task_id, ctx)),
 }
 
 const Tail = z.object({
@@ -142,20 +142,20 @@ export const task_output: ToolDef<Settings, typeof Tail> = {
   allowRepeat: true,
   async run({ task_id, tail, stream, since, wait_seconds, until }, ctx) {
     const { config, signal } = ctx
-    const job = jobOf(task_id, ctx)
+    const job = getJob(task_id, ctx)
     const { stdout, stderr } = job.command
     const [out = 0, err = 0] = since?.split('.').map(Number) ?? []
     const from = since === undefined ? outputPosition(job.command) : { stdout: out, stderr: err }
     if (wait_seconds > 0) await waitForOutput(job.command, from, { waitMs: wait_seconds * 1_000, until, signal })
-    const { next, ...news } = readSince(job, from, stream, ctx)
+    const { next, ...newOutput } = readSince(job, from, stream, ctx)
     return {
       ...taskState(job),
       ...(since === undefined
         ? {
-            ...(stream === 'stderr' ? {} : { stdout: shownAs(stdout.tail(tail), config) }),
-            ...(stream === 'stdout' ? {} : { stderr: shownAs(stderr.tail(tail), config) }),
+            ...(stream === 'stderr' ? {} : { stdout: sanitizeOutput(stdout.tail(tail), config) }),
+            ...(stream === 'stdout' ? {} : { stderr: sanitizeOutput(stderr.tail(tail), config) }),
           }
-        : news),
+        : newOutput),
       next,
       truncated: stdout.truncated || stderr.truncated,
     }
@@ -177,7 +177,7 @@ export const task_wait: ToolDef<Settings, typeof Wait> = {
   sideEffects: ['none'],
   examples: [{ input: { task_id: example, timeout_seconds: 30 } }],
   async run({ task_id, timeout_seconds }, ctx) {
-    const job = jobOf(task_id, ctx)
+    const job = getJob(task_id, ctx)
     await waitFor(job.command.ended, timeout_seconds * 1_000, ctx.signal)
     return taskState(job)
   },
@@ -211,7 +211,7 @@ export const task_kill: ToolDef<Settings, typeof Id> = {
   sideEffects: ['stops programs'],
   examples: [{ input: { task_id: example } }],
   async run({ task_id }, ctx) {
-    const job = jobOf(task_id, ctx)
+    const job = getJob(task_id, ctx)
     if (!job.ended) await job.command.stop('stopped', KILL_GRACE_MS)
     await job.command.ended
     return taskState(job)
@@ -225,7 +225,7 @@ const Stdin = z.object({
   wait_seconds: waitSeconds.describe('Seconds to wait for its response; default does not wait.'),
   until,
 })
-const MAX_UNREAD = 4 * 1024 * 1024
+const MAX_UNREAD_BYTES = 4 * 1024 * 1024
 
 export const task_stdin: ToolDef<Settings, typeof Stdin> = {
   title: 'Write to a background command',
@@ -242,11 +242,12 @@ export const task_stdin: ToolDef<Settings, typeof Stdin> = {
   ],
   allowRepeat: true,
   async run({ task_id, text, close, wait_seconds, until }, ctx) {
-    const job = jobOf(task_id, ctx)
+    const job = getJob(task_id, ctx)
     const { stdin } = job.command.program
     if (job.ended || !stdin.writable)
       throw new ToolError('Its standard input is closed.', { hint: 'task_status shows how it ended.' })
-    if (stdin.writableLength > MAX_UNREAD) throw overloaded('It does not read its standard input.', 'Wait, or stop it.')
+    if (stdin.writableLength > MAX_UNREAD_BYTES)
+      throw overloaded('It does not read its standard input.', 'Wait, or stop it.')
     const from = outputPosition(job.command)
     stdin.write(text)
     if (close) stdin.end()

@@ -6,50 +6,51 @@ export interface Capture {
   readonly truncated: boolean
   text(): string
   /** The output since an earlier value of `bytes`. */
-  since(at: number): string
+  since(position: number): string
   /** The last lines of the kept output. */
   tail(lines: number): string
 }
 
 /** @param max bytes to keep: half from the beginning, half from the end */
 export function createCapture(max: number): Capture {
-  const half = Math.floor(max / 2)
+  const headSize = Math.floor(max / 2)
   const head: Buffer[] = []
   let headBytes = 0
   // A ring buffer, created on demand.
   let ring: Buffer | undefined
-  let totalBytes = 0
+  let bytesAfterHead = 0
   let bytes = 0
 
   function add(chunk: Buffer): void {
     bytes += chunk.length
-    const first = chunk.subarray(0, half - headBytes)
+    const first = chunk.subarray(0, headSize - headBytes)
     // Copied, because a slice would keep the whole chunk in memory.
     if (first.length > 0) head.push(Buffer.from(first))
     headBytes += first.length
     const rest = chunk.subarray(first.length)
     if (rest.length === 0) return
-    ring ??= Buffer.alloc(max - half)
+    ring ??= Buffer.alloc(max - headSize)
     const tail = rest.subarray(Math.max(0, rest.length - ring.length))
-    const at = (totalBytes + rest.length - tail.length) % ring.length
-    const fits = Math.min(tail.length, ring.length - at)
-    tail.copy(ring, at, 0, fits)
-    tail.copy(ring, 0, fits)
-    totalBytes += rest.length
+    const ringPosition = (bytesAfterHead + rest.length - tail.length) % ring.length
+    const untilWrap = Math.min(tail.length, ring.length - ringPosition)
+    tail.copy(ring, ringPosition, 0, untilWrap)
+    tail.copy(ring, 0, untilWrap)
+    bytesAfterHead += rest.length
   }
 
   function readEnd(): Buffer {
     if (!ring) return Buffer.alloc(0)
-    if (totalBytes <= ring.length) return ring.subarray(0, totalBytes)
-    const at = totalBytes % ring.length
-    return Buffer.concat([ring.subarray(at), ring.subarray(0, at)])
+    if (bytesAfterHead <= ring.length) return ring.subarray(0, bytesAfterHead)
+    const ringPosition = bytesAfterHead % ring.length
+    return Buffer.concat([ring.subarray(ringPosition), ring.subarray(0, ringPosition)])
   }
 
-  function since(at: number): string {
-    const begins = bytes - Math.min(totalBytes, ring?.length ?? 0)
-    const start = Buffer.concat(head).subarray(at)
-    const left = begins - Math.max(at, headBytes)
-    if (left <= 0) return Buffer.concat([start, readEnd().subarray(Math.max(0, at - begins))]).toString('utf8')
+  function since(position: number): string {
+    const endStart = bytes - Math.min(bytesAfterHead, ring?.length ?? 0)
+    const start = Buffer.concat(head).subarray(position)
+    const leftOut = endStart - Math.max(position, headBytes)
+    if (leftOut <= 0)
+      return Buffer.concat([start, readEnd().subarray(Math.max(0, position - endStart))]).toString('utf8')
     // Drops a character that was cut.
     const [first, last] = [
       start.toString('utf8').replace(/\uFFFD$/, ''),
@@ -57,7 +58,7 @@ export function createCapture(max: number): Capture {
         .toString('utf8')
         .replace(/^\uFFFD+/, ''),
     ]
-    return `${first === '' ? '' : `${first}\n`}… ${left} bytes left out …\n${last}`
+    return `${first === '' ? '' : `${first}\n`}… ${leftOut} bytes left out …\n${last}`
   }
   const text = (): string => since(0)
 
@@ -67,15 +68,15 @@ export function createCapture(max: number): Capture {
       return bytes
     },
     get truncated() {
-      return totalBytes > (ring?.length ?? 0)
+      return bytesAfterHead > (ring?.length ?? 0)
     },
     text,
     since,
     tail(lines) {
       const written = text()
       const parts = written.split('\n')
-      const closed = written.endsWith('\n') ? 1 : 0
-      return parts.slice(-(lines + closed)).join('\n')
+      const emptyPart = written.endsWith('\n') ? 1 : 0
+      return parts.slice(-(lines + emptyPart)).join('\n')
     },
   }
 }

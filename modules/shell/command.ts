@@ -5,8 +5,8 @@ import { type Capture, createCapture } from './capture.ts'
 import { rootsOf, type Settings } from './config.ts'
 import { checkGitPaths, checkReads } from './file-arguments.ts'
 import { findProgram } from './find-program.ts'
-import { checkRepository, gitOutside } from './repository.ts'
-import { createdSince, createNoSandboxError, type Sandbox, sandboxPaths, trySandbox, wrapCommand } from './sandbox.ts'
+import { checkRepository, gitVariables } from './repository.ts'
+import { createNoSandboxError, listCreated, type Sandbox, sandboxPaths, trySandbox, wrapCommand } from './sandbox.ts'
 import { createTaskLimit, type TaskLimit } from './task-limit.ts'
 
 /** Why Pegboard ended a command. */
@@ -26,13 +26,13 @@ export interface Command {
   readonly stderr: Capture
   readonly startedAt: number
   readonly ended: Promise<CommandExit>
-  stop(why: StopReason, graceMs?: number): Promise<void>
+  stop(reason: StopReason, graceMs?: number): Promise<void>
   /** New files that affect other programs; only for commands in a sandbox. */
-  made(): readonly string[]
+  createdFiles(): readonly string[]
   /** True if its output says that it could not change a folder with Pegboard's files. */
-  hitClosedFolder(): boolean
+  failedInReadOnlyFolder(): boolean
   /** True if its output says that it could not connect, and its sandbox has no network. */
-  missesNetwork(): boolean
+  failedWithoutNetwork(): boolean
 }
 
 export interface CommandRequest {
@@ -44,11 +44,11 @@ export interface CommandRequest {
   readonly timeoutMs: number
   readonly sandboxed: boolean
   /** Run without a sandbox if there is none, reading only workspace files; default false. */
-  readonly reader?: boolean
+  readonly canRunUnsandboxed?: boolean
   /** Allow network access in the sandbox; default false. */
   readonly network?: boolean
   /** Additional writable folders. */
-  readonly given?: readonly string[]
+  readonly writableFolders?: readonly string[]
   /** Variables set by the call. */
   readonly env?: Readonly<Record<string, string>>
   /** Maximum output in bytes; default unlimited. */
@@ -63,11 +63,11 @@ export interface Starter {
 }
 
 /** How often resource use is checked. */
-const LOOK_MS = 100
-const UNSEEN = { processes: 0, bytes: 0 }
+const CHECK_INTERVAL_MS = 100
+const UNKNOWN_USAGE = { processes: 0, bytes: 0 }
 
 // Nobody can answer a prompt or page through output.
-const QUIET = { TERM: 'dumb', PAGER: 'cat', GIT_PAGER: 'cat', GIT_TERMINAL_PROMPT: '0' }
+const NON_INTERACTIVE = { TERM: 'dumb', PAGER: 'cat', GIT_PAGER: 'cat', GIT_TERMINAL_PROMPT: '0' }
 
 /**
  * Limits enforced by the system. The process limit works only in a sandbox: elsewhere it would count all processes of
@@ -89,89 +89,101 @@ const limitScript = ({ max_memory_bytes, max_processes, max_file_bytes }: Settin
   ].join('\n')
 
 export function createStarter(processes: Processes, log: Log): Starter {
-  let tried: ReturnType<typeof trySandbox> | undefined
+  let sandboxTest: ReturnType<typeof trySandbox> | undefined
 
   /** Tested on first use. @throws ToolError if there is no sandbox, unless it is only preferred */
-  async function sandboxFor(what: string, settings: Settings, preferred: boolean): Promise<Sandbox | undefined> {
-    tried ??= trySandbox(processes, settings).then((sandbox) => {
-      if ('why' in sandbox) log.warn(`no sandbox: ${sandbox.why}`, { detail: sandbox.detail })
+  async function getSandbox(what: string, settings: Settings, preferred: boolean): Promise<Sandbox | undefined> {
+    sandboxTest ??= trySandbox(processes, settings).then((sandbox) => {
+      if ('reason' in sandbox) log.warn(`no sandbox: ${sandbox.reason}`, { detail: sandbox.detail })
       return sandbox
     })
-    const sandbox = await tried
-    if (!('why' in sandbox)) return sandbox
+    const sandbox = await sandboxTest
+    if (!('reason' in sandbox)) return sandbox
     if (preferred) return undefined
-    throw createNoSandboxError(what, sandbox.why)
+    throw createNoSandboxError(what, sandbox.reason)
   }
 
   return {
     async start(request, settings) {
-      const { what, cwd, reader = false } = request
-      const sandbox = request.sandboxed ? await sandboxFor(what, settings, reader) : undefined
+      const { what, cwd, canRunUnsandboxed = false } = request
+      const sandbox = request.sandboxed ? await getSandbox(what, settings, canRunUnsandboxed) : undefined
       const sandboxed = sandbox !== undefined
-      if (reader && !sandboxed) await checkReads(settings, request)
+      if (canRunUnsandboxed && !sandboxed) await checkReads(settings, request)
       const file = await findProgram(request.command, processes, rootsOf(settings))
       if (file === undefined) throw notFound(`Program '${request.command}' was not found on PATH.`, 'Use another one.')
       if (!sandboxed) {
         await checkGitPaths(settings, request)
         await checkRepository(processes, settings, request)
       }
-      const unsandboxed = { command: file, args: request.args }
-      const limited =
+      const programCommand = { command: file, args: request.args }
+      const limitedCommand =
         processes.platform === 'win32'
-          ? unsandboxed
+          ? programCommand
           : {
               command: '/bin/sh',
-              args: ['-c', limitScript(settings, sandboxed), 'sh', unsandboxed.command, ...unsandboxed.args],
+              args: ['-c', limitScript(settings, sandboxed), 'sh', programCommand.command, ...programCommand.args],
             }
-      const walls = sandbox && (await sandboxPaths(settings, request.given))
-      const placed =
-        sandbox && walls
-          ? wrapCommand(sandbox, walls, cwd, limited.command, limited.args, request.network)
-          : { ...limited, env: {} }
-      const tasks = sandboxed ? createTaskLimit(settings.max_processes + AROUND, processes.platform) : undefined
-      const counted = tasks
-        ? { command: '/bin/sh', args: ['-c', JOIN, 'sh', tasks.join, placed.command, ...placed.args] }
-        : placed
+      const paths = sandbox && (await sandboxPaths(settings, request.writableFolders))
+      const sandboxedCommand =
+        sandbox && paths
+          ? wrapCommand(sandbox, paths, cwd, limitedCommand.command, limitedCommand.args, request.network)
+          : { ...limitedCommand, env: {} }
+      const taskLimit = sandboxed
+        ? createTaskLimit(settings.max_processes + BUBBLEWRAP_PROCESSES, processes.platform)
+        : undefined
+      const countedCommand = taskLimit
+        ? {
+            command: '/bin/sh',
+            args: [
+              '-c',
+              JOIN_GROUP_SCRIPT,
+              'sh',
+              taskLimit.joinFile,
+              sandboxedCommand.command,
+              ...sandboxedCommand.args,
+            ],
+          }
+        : sandboxedCommand
       const program = await processes.start({
-        command: counted.command,
-        args: counted.args,
+        command: countedCommand.command,
+        args: countedCommand.args,
         cwd,
         env: {
-          ...QUIET,
-          ...(sandboxed ? {} : gitOutside(request.command)),
-          ...placed.env,
+          ...NON_INTERACTIVE,
+          ...(sandboxed ? {} : gitVariables(request.command)),
+          ...sandboxedCommand.env,
           ...settings.env,
           ...request.env,
         },
         inherit: settings.env_passthrough,
       })
-      const freeBefore = walls ? await freeBytes(walls.writable) : undefined
-      const command = superviseProgram(program, request, settings, { left: freeBefore, tasks })
+      const freeBefore = paths ? await freeBytes(paths.writable) : undefined
+      const command = superviseProgram(program, request, settings, { freeBefore, taskLimit })
       return {
         ...command,
-        made: () => (walls ? createdSince(walls) : []),
-        hitClosedFolder: () => walls?.closed !== undefined && UNCHANGEABLE.test(command.stderr.tail(20)),
-        missesNetwork: () =>
+        createdFiles: () => (paths ? listCreated(paths) : []),
+        failedInReadOnlyFolder: () => paths?.closed !== undefined && READ_ONLY_MESSAGE.test(command.stderr.tail(20)),
+        failedWithoutNetwork: () =>
           sandboxed &&
           request.network !== true &&
-          UNREACHED.test(`${command.stdout.tail(20)}\n${command.stderr.tail(20)}`),
+          NO_NETWORK_MESSAGE.test(`${command.stdout.tail(20)}\n${command.stderr.tail(20)}`),
       }
     },
   }
 }
 
 /** Error messages of programs that cannot change a read-only folder or a mounted file. */
-const UNCHANGEABLE = /Read-only file system|Device or resource busy|\bEROFS\b|\bEBUSY\b/
+const READ_ONLY_MESSAGE = /Read-only file system|Device or resource busy|\bEROFS\b|\bEBUSY\b/
 
 /** Messages of programs that cannot connect. */
-const UNREACHED =
+const NO_NETWORK_MESSAGE =
   /connection refused|network is unreachable|could not resolve|unable to resolve|name resolution|name or service not known|\b(?:ECONNREFUSED|ENETUNREACH|ENOTFOUND|EAI_AGAIN)\b/i
 
 /** Joins a control group before running the program. */
-const JOIN = 'echo 0 > "$1" && shift && exec "$@"'
-const REMOVE_MS = 1_000
+const JOIN_GROUP_SCRIPT = 'echo 0 > "$1" && shift && exec "$@"'
+const REMOVE_DELAY_MS = 1_000
 /** Number of bubblewrap processes outside the sandbox. */
-const AROUND = 1
+const BUBBLEWRAP_PROCESSES = 1
 
 /** Free bytes of a disk that a command can write to. */
 type FreeBytes = ReadonlyMap<string, number>
@@ -190,7 +202,7 @@ async function freeBytes(folders: readonly string[]): Promise<FreeBytes> {
  * True if a disk has less space left than required: the operator's setting, or half of what was free, whichever is
  * less.
  */
-async function isFilled(before: FreeBytes, minFree: number): Promise<boolean> {
+async function isDiskFull(before: FreeBytes, minFree: number): Promise<boolean> {
   const current = await freeBytes([...before.keys()])
   return [...before].some(([folder, free]) => (current.get(folder) ?? free) < Math.min(minFree, free / 2))
 }
@@ -199,18 +211,18 @@ function superviseProgram(
   program: Program,
   request: CommandRequest,
   settings: Settings,
-  { left, tasks }: { readonly left: FreeBytes | undefined; readonly tasks: TaskLimit | undefined },
-): Omit<Command, 'made' | 'hitClosedFolder' | 'missesNetwork'> {
+  { freeBefore, taskLimit }: { readonly freeBefore: FreeBytes | undefined; readonly taskLimit: TaskLimit | undefined },
+): Omit<Command, 'createdFiles' | 'failedInReadOnlyFolder' | 'failedWithoutNetwork'> {
   const { max_output_bytes, max_memory_bytes, max_processes, keep_free_bytes } = settings
   const startedAt = Date.now()
   const [stdout, stderr] = [createCapture(max_output_bytes), createCapture(max_output_bytes)]
   let stopReason: StopReason | undefined
 
-  const stop = async (why: StopReason, graceMs?: number): Promise<void> => {
-    stopReason ??= why
+  const stop = async (reason: StopReason, graceMs?: number): Promise<void> => {
+    stopReason ??= reason
     await program.stop(graceMs)
   }
-  const take =
+  const captureTo =
     (capture: Capture) =>
     (chunk: Buffer): void => {
       // Output written while it is being ended is discarded.
@@ -218,31 +230,31 @@ function superviseProgram(
       capture.add(chunk)
       if (stdout.bytes + stderr.bytes > (request.maxWritten ?? Number.POSITIVE_INFINITY)) void stop('output', 0)
     }
-  program.stdout.on('data', take(stdout))
-  program.stderr.on('data', take(stderr))
+  program.stdout.on('data', captureTo(stdout))
+  program.stderr.on('data', captureTo(stderr))
   if (request.stdin !== 'open') program.stdin.end(request.stdin ?? '')
 
   const timeoutTimer = setTimeout(() => void stop('timeout'), request.timeoutMs)
-  let looking = false
-  const spaceTimer = setInterval(async () => {
-    if (looking) return
-    looking = true
+  let isChecking = false
+  const usageTimer = setInterval(async () => {
+    if (isChecking) return
+    isChecking = true
     // If usage cannot be read now, it is read next time.
-    const { processes, bytes } = await program.usage().catch(() => UNSEEN)
-    const filled = left ? await isFilled(left, keep_free_bytes).catch(() => false) : false
-    looking = false
-    if (filled) await stop('disk', 0)
-    else if (processes > max_processes || tasks?.isReached()) await stop('processes', 0)
+    const { processes, bytes } = await program.usage().catch(() => UNKNOWN_USAGE)
+    const diskFull = freeBefore ? await isDiskFull(freeBefore, keep_free_bytes).catch(() => false) : false
+    isChecking = false
+    if (diskFull) await stop('disk', 0)
+    else if (processes > max_processes || taskLimit?.isReached()) await stop('processes', 0)
     else if (bytes > max_memory_bytes) await stop('memory', 0)
-  }, LOOK_MS)
-  spaceTimer.unref()
+  }, CHECK_INTERVAL_MS)
+  usageTimer.unref()
 
   const ended = program.ended.then(({ code, signal }): CommandExit => {
-    if (tasks?.isReached()) stopReason ??= 'processes'
+    if (taskLimit?.isReached()) stopReason ??= 'processes'
     // Its last process may be about to end.
-    setTimeout(() => tasks?.remove(), REMOVE_MS).unref()
+    setTimeout(() => taskLimit?.remove(), REMOVE_DELAY_MS).unref()
     clearTimeout(timeoutTimer)
-    clearInterval(spaceTimer)
+    clearInterval(usageTimer)
     return {
       exit_code: code,
       ...(signal === null ? {} : { signal }),
@@ -257,12 +269,12 @@ function superviseProgram(
 const FILE_TOO_LARGE = 128 + 25
 
 /** A duration in words: `2s`, `1.5s`. */
-const seconds = (ms: number): string => `${Math.round(ms / 100) / 10}s`
+const formatSeconds = (ms: number): string => `${Math.round(ms / 100) / 10}s`
 
 /** The output of a command, safe for clients: without commands of terminals and other hidden text. */
-export function shownAs(text: string, settings: Settings): string {
-  const seen = removeInvisible(text)
-  return settings.redact ? redact(seen) : seen
+export function sanitizeOutput(text: string, settings: Settings): string {
+  const visibleText = removeInvisible(text)
+  return settings.redact ? redact(visibleText) : visibleText
 }
 
 /** Waits for the end. @throws ToolError for every end except exit code 0, including the output */
@@ -276,8 +288,8 @@ export async function waitForExit(command: Command, request: CommandRequest, set
   const { stdout, stderr } = command
   const data = {
     ...ended,
-    stdout: shownAs(stdout.text(), settings),
-    stderr: shownAs(stderr.text(), settings),
+    stdout: sanitizeOutput(stdout.text(), settings),
+    stderr: sanitizeOutput(stderr.text(), settings),
     timed_out: stopReason === 'timeout',
     truncated: stdout.truncated || stderr.truncated || stopReason === 'output',
     ...(stdout.truncated ? { stdout_truncated: true } : {}),
@@ -287,7 +299,7 @@ export async function waitForExit(command: Command, request: CommandRequest, set
     new ToolError(`${request.what} ${message}`, { code, hint, data, retryable: false })
   if (stopReason === 'timeout')
     throw fail(
-      `timed out after ${seconds(request.timeoutMs)}`,
+      `timed out after ${formatSeconds(request.timeoutMs)}`,
       'E_TIMEOUT',
       'Do less at once, or use background_run; see modules.shell.config.timeout.',
     )

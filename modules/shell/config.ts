@@ -4,7 +4,7 @@ import { createPaths, type Paths, z } from 'pegboard'
 import { stringList } from '../_access.ts'
 import { invalid } from '../_errors.ts'
 import { ownFolders } from '../_folders.ts'
-import { placeOf } from './aliases.ts'
+import { resolveAlias } from './aliases.ts'
 
 const Allowed = z.union([
   z.string().min(1),
@@ -112,12 +112,12 @@ export const pathsFor = (settings: Settings, more: readonly string[] = []): Path
 
 /** The real path of a command's working folder. @throws ToolError E_PATH_OUTSIDE_ROOT, E_PATH_DENIED, E_NOT_FOUND */
 export async function folderFor(settings: Settings, cwd: string): Promise<string> {
-  const place = await placeOf(settings, cwd)
-  const paths = place
-    ? createPaths({ roots: [place.base], denied: settings.denied_paths, setting: 'modules.shell.config' })
+  const aliased = await resolveAlias(settings, cwd)
+  const paths = aliased
+    ? createPaths({ roots: [aliased.base], denied: settings.denied_paths, setting: 'modules.shell.config' })
     : pathsFor(settings)
-  const { path } = await paths.listFolder(place ? place.rest : cwd)
-  return await realpath(resolve(place ? place.base : (rootsOf(settings)[0] as string), path))
+  const { path } = await paths.listFolder(aliased ? aliased.rest : cwd)
+  return await realpath(resolve(aliased ? aliased.base : (rootsOf(settings)[0] as string), path))
 }
 
 /** Checks arguments and input. @throws ToolError E_VALIDATION for text that no program can receive */

@@ -27,13 +27,13 @@ interface CommandLine {
  */
 export async function checkReads(settings: Settings, { command, args, cwd }: CommandLine): Promise<void> {
   if (!opensFiles(command)) return
-  const listed = args.find((arg) => NAMES_IN_FILES[baseName(command)]?.test(arg))
-  if (listed !== undefined)
+  const listOption = args.find((arg) => NAMES_IN_FILES[baseName(command)]?.test(arg))
+  if (listOption !== undefined)
     throw denied(
-      `'${listed.slice(0, 80)}' reads file names from a file, which needs a sandbox.`,
+      `'${listOption.slice(0, 80)}' reads file names from a file, which needs a sandbox.`,
       'Name the files directly.',
     )
-  await checkNames(settings, args, cwd)
+  await checkPaths(settings, args, cwd)
 }
 
 /**
@@ -44,24 +44,24 @@ export async function checkReads(settings: Settings, { command, args, cwd }: Com
 export async function checkGitPaths(settings: Settings, { command, args, cwd }: CommandLine): Promise<void> {
   if (!obeysRepository(command)) return
   // The value of a short option may follow its letter: -F../key.
-  const glued = args.flatMap((arg) =>
+  const optionValues = args.flatMap((arg) =>
     /^-[^-]/.test(arg) ? Array.from({ length: Math.min(arg.length, MAX_LETTERS) }, (_, at) => arg.slice(at + 2)) : [],
   )
-  await checkNames(settings, [...args, ...glued], cwd)
+  await checkPaths(settings, [...args, ...optionValues], cwd)
 }
 
 const MAX_LETTERS = 16
 
-async function checkNames(settings: Settings, words: readonly string[], cwd: string): Promise<void> {
+async function checkPaths(settings: Settings, words: readonly string[], cwd: string): Promise<void> {
   const paths = pathsFor(settings, [...settings.readable, cwd])
   // Only existing paths are checked; any other word is harmless.
   for (const arg of words)
     for (const word of [arg, arg.replace(/^[^=]*=/, '')])
       if (word !== '' && word !== '-')
         await paths.stat(resolve(cwd, word)).catch((error: unknown) => {
-          if (!(error instanceof ToolError) || !HARMLESS.has(error.code)) throw error
+          if (!(error instanceof ToolError) || !HARMLESS_ERRORS.has(error.code)) throw error
         })
 }
 
 /** A long text is no path. */
-const HARMLESS: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_VALIDATION'])
+const HARMLESS_ERRORS: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_VALIDATION'])

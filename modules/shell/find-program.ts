@@ -17,11 +17,11 @@ export async function findProgram(
   processes: Processes,
   roots: readonly string[],
 ): Promise<string | undefined> {
-  const windows = processes.platform === 'win32'
-  const endings = windows && !/\.\w+$/.test(name) ? ['.exe', '.cmd', '.bat', '.com'] : ['']
+  const isWindows = processes.platform === 'win32'
+  const extensions = isWindows && !/\.\w+$/.test(name) ? ['.exe', '.cmd', '.bat', '.com'] : ['']
   const folders = isAbsolute(name) ? [''] : /[\\/]/.test(name) ? [] : programFolders(processes, roots)
   for (const folder of folders)
-    for (const ending of endings) {
+    for (const ending of extensions) {
       const file = folder === '' ? name + ending : join(folder, name + ending)
       if (await isProgram(file)) return file
     }

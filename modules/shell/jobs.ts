@@ -18,7 +18,7 @@ export interface Jobs {
    * owners together have four times as many slots.
    * @throws ToolError E_OVERLOADED
    */
-  add(owner: string, label: string, max: number, start: () => Promise<Command>, mayGoOn?: () => boolean): Promise<Job>
+  add(owner: string, label: string, max: number, start: () => Promise<Command>, hasAccess?: () => boolean): Promise<Job>
   /** @throws ToolError E_NOT_FOUND, also for jobs of others */
   get(owner: string, id: string): Job
   list(owner: string): readonly Job[]
@@ -26,32 +26,32 @@ export interface Jobs {
 }
 
 /** How long a finished job is remembered, and how many of one owner. */
-const KEPT_MS = 3_600_000
+const KEEP_MS = 3_600_000
 const MAX_KEPT = 64
 /** Owners that can use all of their slots at once. */
-const FULL_OWNERS = 4
+const OWNERS_WITH_ALL_SLOTS = 4
 
 export function createJobs(now: () => number = Date.now): Jobs {
   const jobs = new Map<string, Job>()
   const starting: string[] = []
   let isStopped = false
 
-  function tidy(): void {
+  function removeOldJobs(): void {
     const countByOwner = new Map<string, number>()
     for (const { id, owner, ended } of [...jobs.values()].reverse()) {
       if (!ended) continue
       const count = (countByOwner.get(owner) ?? 0) + 1
       countByOwner.set(owner, count)
-      if (ended.at + KEPT_MS < now() || count > MAX_KEPT) jobs.delete(id)
+      if (ended.at + KEEP_MS < now() || count > MAX_KEPT) jobs.delete(id)
     }
   }
 
   return {
-    async add(owner, label, max, start, mayGoOn) {
-      tidy()
+    async add(owner, label, max, start, hasAccess) {
+      removeOldJobs()
       const running = [...[...jobs.values()].filter(({ ended }) => !ended).map((job) => job.owner), ...starting]
       const ownCount = running.filter((jobOwner) => jobOwner === owner).length
-      if (ownCount >= max || running.length >= max * FULL_OWNERS)
+      if (ownCount >= max || running.length >= max * OWNERS_WITH_ALL_SLOTS)
         throw overloaded(
           ownCount >= max
             ? `${ownCount} background commands are already running.`
@@ -63,7 +63,7 @@ export function createJobs(now: () => number = Date.now): Jobs {
         const command = await start()
         const job: Job = { id: randomBytes(16).toString('hex'), owner, label, command }
         jobs.set(job.id, job)
-        const stopChecking = mayGoOn && endWithoutAccess(mayGoOn, () => void command.stop('stopped'))
+        const stopChecking = hasAccess && endWithoutAccess(hasAccess, () => void command.stop('stopped'))
         void command.ended.then((ended) => {
           stopChecking?.()
           job.ended = { ...ended, at: now() }
@@ -76,13 +76,13 @@ export function createJobs(now: () => number = Date.now): Jobs {
       }
     },
     get(owner, id) {
-      tidy()
+      removeOldJobs()
       const job = jobs.get(id)
       if (job?.owner === owner) return job
       throw notFound('Unknown background command.', 'task_list lists them; they are removed an hour after their end.')
     },
     list(owner) {
-      tidy()
+      removeOldJobs()
       return [...jobs.values()].filter((job) => job.owner === owner)
     },
     async stop() {

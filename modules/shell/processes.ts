@@ -3,7 +3,7 @@ import { notFound } from '../_errors.ts'
 import type { Settings } from './config.ts'
 import { ownerOf, stateOf } from './state.ts'
 
-const runningOf = (ctx: CallContext<Settings>) =>
+const listRunning = (ctx: CallContext<Settings>) =>
   stateOf(ctx)
     .jobs.list(ownerOf(ctx))
     .filter(({ ended }) => !ended)
@@ -25,20 +25,20 @@ export const ps: ToolDef<Settings, typeof Ps> = {
   async run({ filter }, ctx) {
     const lowerFilter = filter.toLowerCase()
     const processLists = await Promise.all(
-      runningOf(ctx).map(async ({ id, command }) =>
+      listRunning(ctx).map(async ({ id, command }) =>
         (await command.program.list()).map((entry) => ({ ...entry, task_id: id })),
       ),
     )
     const processes = processLists
       .flat()
-      .map(({ command, ...entry }) => ({ ...entry, command: readable(command) }))
+      .map(({ command, ...entry }) => ({ ...entry, command: readableCommand(command) }))
       .filter(({ command }) => command.toLowerCase().includes(lowerFilter))
     return { processes, total: processes.length }
   },
 }
 
 /** A sandboxed process's command line contains the whole sandbox setup. */
-const readable = (command: string): string =>
+const readableCommand = (command: string): string =>
   /^\S*\/bwrap --unshare-all /.test(command) ? 'bwrap (the sandbox)' : redact(command.slice(0, 2_000)).slice(0, 500)
 
 const Kill = z.object({
@@ -60,7 +60,7 @@ export const kill: ToolDef<Settings, typeof Kill> = {
   sideEffects: ['can end a program'],
   examples: [{ input: { pid: 4321, signal: 'SIGINT' } }],
   run({ pid, signal }, ctx) {
-    const isSent = runningOf(ctx).some(({ command }) => command.program.signal(pid, signal))
+    const isSent = listRunning(ctx).some(({ command }) => command.program.signal(pid, signal))
     if (isSent) return { pid, signal, sent: isSent }
     throw notFound(
       `No background command has the process ${pid}.`,

@@ -5,7 +5,7 @@
  */
 
 /** Arguments with which a harmless program starts another or writes somewhere unexpected. */
-export const RISKY: Readonly<Record<string, readonly string[]>> = {
+export const RISKY_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   git: [
     '-c',
     '-c?*',
@@ -73,14 +73,14 @@ export const RISKY: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Risky arguments of one subcommand, harmless for others. */
-export const RISKY_OF: Readonly<Record<string, readonly string[]>> = {
+export const RISKY_SUBCOMMAND_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   'git clone': ['-u*'],
   'git archive': ['-o*'],
   'git format-patch': ['-o*'],
 }
 
 /** Letters that are followed by a value, for programs that combine several letters in one word. */
-export const VALUED: Readonly<Record<string, string>> = {
+export const OPTIONS_WITH_VALUE: Readonly<Record<string, string>> = {
   git: 'ABeFGjLlmMSUtX',
   tar: 'bCfgHKLNTVX',
   curl: 'AbcCdDeEFhHmPQrtuUwxXyYz',
@@ -96,7 +96,7 @@ export const VALUED: Readonly<Record<string, string>> = {
 }
 
 /** Subcommands that start other programs, or configure what runs later, of programs allowed with any arguments. */
-export const RISKY_WORDS: Readonly<Record<string, readonly string[]>> = {
+export const RISKY_SUBCOMMANDS: Readonly<Record<string, readonly string[]>> = {
   git: 'bisect citool config credential cvsserver daemon difftool filter-branch for-each-repo gui hook instaweb maintenance mergetool remote-ext rebase send-email shell submodule web--browse'.split(
     ' ',
   ),
@@ -124,7 +124,7 @@ const RUNS_ANYTHING: ReadonlySet<string> = new Set(
 )
 
 /** Programs that read options even after `--`; for find it ends link options only. */
-export const READS_ON_AFTER_END: ReadonlySet<string> = new Set(['find'])
+export const READS_OPTIONS_AFTER_DASHES: ReadonlySet<string> = new Set(['find'])
 
 /** Programs that run what the repository's configuration names. */
 const OBEYS_REPOSITORY: ReadonlySet<string> = new Set('git gh hg jj'.split(' '))
@@ -144,7 +144,7 @@ const HARMLESS: ReadonlySet<string> = new Set(
 /** `/usr/bin/python3.12` counts as `python`, `pip3` as `pip`. */
 export function baseName(program: string): string {
   const name = (program.split(/[\\/]/).at(-1) ?? '').toLowerCase().replace(/\.(?:exe|cmd|bat|com)$/, '')
-  const isKnown = (program: string): boolean => RUNS_ANYTHING.has(program) || Object.hasOwn(RISKY, program)
+  const isKnown = (program: string): boolean => RUNS_ANYTHING.has(program) || Object.hasOwn(RISKY_OPTIONS, program)
   return isKnown(name) ? name : name.replace(/[-\d.]+$/, '')
 }
 
@@ -154,7 +154,7 @@ export const runsAnything = (program: string): boolean => RUNS_ANYTHING.has(base
 /** True if some of its options start other programs. */
 export const startsOthers = (program: string): boolean => {
   const name = baseName(program)
-  return RUNS_ANYTHING.has(name) || (RISKY[name]?.length ?? 0) > 0
+  return RUNS_ANYTHING.has(name) || (RISKY_OPTIONS[name]?.length ?? 0) > 0
 }
 
 /** Those of them that open no file. */

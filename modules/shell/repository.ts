@@ -11,17 +11,17 @@ import { baseName } from './programs.ts'
 const STARTS_GIT: ReadonlySet<string> = new Set(['git', 'gh'])
 
 /** Protocols that start no program named by a repository and reach no other local repository. */
-const PROTOCOLS = 'https:http:ssh:git'
+const ALLOWED_PROTOCOLS = 'https:http:ssh:git'
 
 /** git's variables outside a sandbox. */
-export const gitOutside = (command: string): Readonly<Record<string, string>> =>
-  STARTS_GIT.has(baseName(command)) ? { GIT_ALLOW_PROTOCOL: PROTOCOLS } : {}
+export const gitVariables = (command: string): Readonly<Record<string, string>> =>
+  STARTS_GIT.has(baseName(command)) ? { GIT_ALLOW_PROTOCOL: ALLOWED_PROTOCOLS } : {}
 
 /** Sections whose settings are programs, or name files with more settings. */
-const SECTIONS =
+const PROGRAM_SECTIONS =
   /^(?:alias|include|includeif|filter|credential|pager|guitool|difftool|mergetool|browser|man|instaweb|hook|sendemail|imap|lfs\.(?:customtransfer|extension))\./
 /** Settings that are programs or options of programs, by their last part. */
-const PROGRAMS =
+const PROGRAM_SETTINGS =
   /(?:cmd|command|program|prog|helper|hook|driver|textconv|external|editor|askpass|difffilter|gitproxy|uploadpack|receivepack|tunnel|cookiefile|standalonetransferagent|browser)$|^remote\..*\.vcs$|^core\.(?:pager|fsmonitor|hookspath)$|^sendemail|^web\.browser$/
 /** Those of them that Pegboard overrides for every program, so that the repository's values do not matter. */
 const OVERRIDDEN: ReadonlySet<string> = new Set(
@@ -30,7 +30,7 @@ const OVERRIDDEN: ReadonlySet<string> = new Set(
   ),
 )
 /** Settings written by `git lfs install --local`: a program from PATH with fixed arguments. */
-const LFS: Readonly<Record<string, RegExp>> = {
+const LFS_SETTINGS: Readonly<Record<string, RegExp>> = {
   'filter.lfs.clean': /^git-lfs clean -- %f$/,
   'filter.lfs.smudge': /^git-lfs smudge (?:--skip )?-- %f$/,
   'filter.lfs.process': /^git-lfs filter-process(?: --skip)?$/,
@@ -72,19 +72,19 @@ export async function checkRepository(
     if (!repository || checkedFolders.has(repository.gitDir)) continue
     checkedFolders.add(repository.gitDir)
     if (checkedFolders.size > MAX_REPOSITORIES || depth > MAX_DEPTH)
-      throw repositoryRefused('it has too many submodules to check')
+      throw createRepositoryError('it has too many submodules to check')
     const isInner = depth > 0
     // A file that no tool can write belongs to the operator.
     const check = async (settingsFile: string): Promise<void> =>
       isInside(settingsFile, roots) ? checkSettings(runGit, settingsFile, isInner, repository, roots) : undefined
     await Promise.all([check(join(repository.commonDir, 'config')), check(join(repository.gitDir, 'config.worktree'))])
     if (isInner) await checkHooks(repository.commonDir)
-    else checkPlace(repository, roots)
-    for (const folder of await modulesIn(join(repository.commonDir, 'modules'), MAX_DEPTH)) {
+    else checkWorkTree(repository, roots)
+    for (const folder of await listSubmoduleFolders(join(repository.commonDir, 'modules'), MAX_DEPTH)) {
       await checkSettings(runGit, join(folder, 'config'), true, undefined, roots)
       await checkHooks(folder)
     }
-    for (const path of await submodules(runGit, repository)) pending.push({ at: path, depth: depth + 1 })
+    for (const path of await listSubmodules(runGit, repository)) pending.push({ at: path, depth: depth + 1 })
   }
 }
 
@@ -98,7 +98,7 @@ async function findRepository(git: Git, at: string): Promise<Repository | undefi
   if (output === undefined) return undefined
   const paths = output.replace(/\n$/, '').split('\n')
   if (paths.length !== (workTree === undefined ? 2 : 3) || output.includes('\ufffd'))
-    throw repositoryRefused('its path has unsupported characters')
+    throw createRepositoryError('its path has unsupported characters')
   const [gitDir = '', common = '', top] = paths.map((path) => resolve(at, path))
   return { gitDir, commonDir: common, top }
 }
@@ -113,59 +113,59 @@ async function checkSettings(
   if (!existsSync(file)) return
   // Includes are settings too and are not followed.
   const listed = await git(dirname(file), ['config', '--file', file, '--list', '-z'])
-  if (listed === undefined) throw repositoryRefused('its settings cannot be read')
+  if (listed === undefined) throw createRepositoryError('its settings cannot be read')
   for (const entry of listed.split('\0')) {
     const lineEnd = entry.indexOf('\n')
     const name = lineEnd === -1 ? entry : entry.slice(0, lineEnd)
     const value = lineEnd === -1 ? '' : entry.slice(lineEnd + 1)
     const lowerName = name.toLowerCase()
     if (lowerName === 'core.worktree' && !isInner && !isInside(where?.top, roots))
-      throw repositoryRefused(`it uses files elsewhere (${shorten(name)})`)
-    if (namesProgram(lowerName, value, isInner)) throw repositoryRefused(`it names a program (${shorten(name)})`)
+      throw createRepositoryError(`it uses files elsewhere (${shorten(name)})`)
+    if (namesProgram(lowerName, value, isInner)) throw createRepositoryError(`it names a program (${shorten(name)})`)
   }
 }
 
 function namesProgram(name: string, value: string, isInner: boolean): boolean {
-  if (LFS[name]?.test(value)) return false
+  if (LFS_SETTINGS[name]?.test(value)) return false
   if (/^submodule\..*\.update$/.test(name)) return value.startsWith('!')
   // git's built-in monitor.
   if (name === 'core.fsmonitor' && /^(?:true|false|yes|no|on|off|0|1|)$/i.test(value)) return false
   if (!isInner && OVERRIDDEN.has(name)) return false
-  return SECTIONS.test(name) || PROGRAMS.test(name)
+  return PROGRAM_SECTIONS.test(name) || PROGRAM_SETTINGS.test(name)
 }
 
 /** Hooks are disabled for the repository itself only. */
 async function checkHooks(folder: string): Promise<void> {
   const hooks = await readdir(join(folder, 'hooks')).catch(() => [])
   const [hook] = hooks.filter((name) => !name.endsWith('.sample'))
-  if (hook !== undefined) throw repositoryRefused(`a submodule has a hook (${shorten(hook)})`)
+  if (hook !== undefined) throw createRepositoryError(`a submodule has a hook (${shorten(hook)})`)
 }
 
 /** A `.git` file in a subfolder, which any tool may write, can point to any repository of this machine. */
-function checkPlace({ gitDir, top }: Repository, roots: readonly string[]): void {
+function checkWorkTree({ gitDir, top }: Repository, roots: readonly string[]): void {
   if (top === undefined || isInside(gitDir, roots)) return
-  if (roots.some((root) => top.startsWith(root + sep))) throw repositoryRefused('its files are elsewhere (.git)')
+  if (roots.some((root) => top.startsWith(root + sep))) throw createRepositoryError('its files are elsewhere (.git)')
 }
 
-async function submodules(git: Git, { top }: Repository): Promise<readonly string[]> {
+async function listSubmodules(git: Git, { top }: Repository): Promise<readonly string[]> {
   if (top === undefined) return []
   const files = await git(top, ['ls-files', '--stage', '-z'])
-  if (files === undefined) throw repositoryRefused('its files cannot be read')
+  if (files === undefined) throw createRepositoryError('its files cannot be read')
   return files.split('\0').flatMap((line) => {
     const path = /^160000 [0-9a-f]+ \d\t(.+)$/s.exec(line)?.[1]
-    if (path?.includes('\ufffd')) throw repositoryRefused('a submodule has an unsupported name')
+    if (path?.includes('\ufffd')) throw createRepositoryError('a submodule has an unsupported name')
     return path !== undefined && existsSync(join(top, path)) ? [join(top, path)] : []
   })
 }
 
 /** Folders of submodules below this one, checked out or not. */
-async function modulesIn(folder: string, depth: number): Promise<readonly string[]> {
+async function listSubmoduleFolders(folder: string, depth: number): Promise<readonly string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch(() => [])
   if (entries.some(({ name }) => name === 'HEAD'))
-    return [folder, ...(await modulesIn(join(folder, 'modules'), depth - 1))]
-  if (depth <= 0 && entries.length > 0) throw repositoryRefused('it has too many submodules to check')
+    return [folder, ...(await listSubmoduleFolders(join(folder, 'modules'), depth - 1))]
+  if (depth <= 0 && entries.length > 0) throw createRepositoryError('it has too many submodules to check')
   const folders = entries.filter((entry) => entry.isDirectory())
-  return (await Promise.all(folders.map(({ name }) => modulesIn(join(folder, name), depth - 1)))).flat()
+  return (await Promise.all(folders.map(({ name }) => listSubmoduleFolders(join(folder, name), depth - 1)))).flat()
 }
 
 const isInside = (path: string | undefined, roots: readonly string[]): boolean =>
@@ -181,22 +181,22 @@ async function gitOutput(
   const program = await processes.start({ command, args, cwd })
   program.stdin.end()
   program.stderr.resume()
-  const pieces: Buffer[] = []
+  const chunks: Buffer[] = []
   let size = 0
-  program.stdout.on('data', (piece: Buffer) => {
-    size += piece.length
-    if (size <= MAX_OUTPUT) pieces.push(piece)
+  program.stdout.on('data', (chunk: Buffer) => {
+    size += chunk.length
+    if (size <= MAX_OUTPUT) chunks.push(chunk)
     else void program.stop(0)
   })
   const { code } = await program.ended
-  if (size > MAX_OUTPUT) throw repositoryRefused('it has too many files to check')
-  return code === 0 ? Buffer.concat(pieces).toString('utf8') : undefined
+  if (size > MAX_OUTPUT) throw createRepositoryError('it has too many files to check')
+  return code === 0 ? Buffer.concat(chunks).toString('utf8') : undefined
 }
 
 const shorten = (name: string): string => (name.length > 100 ? `${name.slice(0, 100)}…` : name)
 
-const repositoryRefused = (why: string): ToolError =>
+const createRepositoryError = (reason: string): ToolError =>
   denied(
-    `git does not run outside the sandbox in this repository: ${why}.`,
+    `git does not run outside the sandbox in this repository: ${reason}.`,
     'The operator removes that from the repository, or lets git run in the sandbox (modules.shell.config.allowed_commands).',
   )

@@ -3,7 +3,7 @@ import { type CallContext, type ToolDef, z } from 'pegboard'
 import { requiredText } from '../_required-text.ts'
 import { expandAliases } from './aliases.ts'
 import { checkAllowed, checkVariables, checkWords } from './allow.ts'
-import { type Command, type CommandRequest, shownAs, waitForExit } from './command.ts'
+import { type Command, type CommandRequest, sanitizeOutput, waitForExit } from './command.ts'
 import { args, checkTexts, cwd, folderFor, line, type Settings, stdin, timeoutSeconds, variables } from './config.ts'
 import { stateOf } from './state.ts'
 
@@ -35,14 +35,23 @@ export async function programRequest(
   const { env } = given
   checkTexts([given.command, ...given.args, ...Object.values(env)])
   checkVariables(settings, env)
-  const where = checkAllowed(settings, given.command, given.args)
+  const sandboxNeed = checkAllowed(settings, given.command, given.args)
   checkWords(settings, what, [given.command, ...given.args].join(' '))
   const folder = await folderFor(settings, given.cwd)
-  const sandboxed = settings.sandbox === 'all' || (settings.sandbox === 'scripts' && where !== 'outside')
-  // If everything is sandboxed, nothing has network access; otherwise a program that would run outside keeps it.
+  const sandboxed = settings.sandbox === 'all' || (settings.sandbox === 'scripts' && sandboxNeed !== 'none')
+  // If everything is sandboxed, nothing has network access; otherwise a program that could run without a sandbox keeps it.
   const network = sandboxed && settings.sandbox === 'scripts'
-  const reader = network && where === 'reader'
-  return { what, command: given.command, args: given.args, cwd: folder, env, sandboxed, reader, network }
+  const canRunUnsandboxed = network && sandboxNeed === 'preferred'
+  return {
+    what,
+    command: given.command,
+    args: given.args,
+    cwd: folder,
+    env,
+    sandboxed,
+    canRunUnsandboxed,
+    network,
+  }
 }
 
 export const INTERPRETERS = ['bash', 'sh', 'node', 'python3'] as const
@@ -67,7 +76,7 @@ export async function scriptRequest(
     : { line: given.text, folders: [] }
   checkWords(settings, what, [given.text, text, ...given.args].join(' '))
   const folder = await folderFor(settings, given.cwd)
-  const before =
+  const interpreterArgs =
     interpreter === 'node'
       ? ['-e', text, '--']
       : interpreter === 'python3'
@@ -76,10 +85,10 @@ export async function scriptRequest(
   return {
     what,
     command: interpreter,
-    args: [...before, ...given.args],
+    args: [...interpreterArgs, ...given.args],
     cwd: folder,
     sandboxed: settings.sandbox !== 'off',
-    given: /^file_(?:cache|state)_dir(?:\/|$)/.test(given.cwd) ? [...folders, folder] : folders,
+    writableFolders: /^file_(?:cache|state)_dir(?:\/|$)/.test(given.cwd) ? [...folders, folder] : folders,
   }
 }
 
@@ -96,13 +105,13 @@ async function execute(
     ...(given.stdin === undefined ? {} : { stdin: given.stdin }),
   }
   const command = await stateOf(ctx).starter.start(fullRequest, config)
-  const stopTelling = reportProgress(command, ctx)
+  const stopReporting = reportProgress(command, ctx)
   try {
     return await waitForExit(command, fullRequest, config, signal)
   } finally {
-    stopTelling()
+    stopReporting()
     warnAboutCreated(command, ctx)
-    if (command.hitClosedFolder())
+    if (command.failedInReadOnlyFolder())
       ctx.warn(
         "Nothing can be created, renamed or removed directly in a folder that holds Pegboard's files, such as its configuration. Work in a folder below it; modules.shell.config.roots can name others.",
       )
@@ -111,7 +120,7 @@ async function execute(
 }
 
 export function warnAboutNetwork(command: Command, { warn }: Context): void {
-  if (command.missesNetwork())
+  if (command.failedWithoutNetwork())
     warn(
       'The sandbox of this command has no network: no connection succeeds, not even to this machine. Its output says nothing about the address.',
     )
@@ -119,22 +128,24 @@ export function warnAboutNetwork(command: Command, { warn }: Context): void {
 
 /** Creation of such files cannot be prevented everywhere, and may be someone else's work. */
 function warnAboutCreated(command: Command, { warn, log }: Context): void {
-  const createdNames = command.made().map((path) => basename(path))
+  const createdNames = command.createdFiles().map((path) => basename(path))
   if (createdNames.length === 0) return
   const names = createdNames.join(', ')
   warn(`While this ran, ${names} was created, which other programs obey: ask a person to check it before use.`)
-  log.warn('a file that other programs obey was created while a command ran in the sandbox', { made: command.made() })
+  log.warn('a file that other programs obey was created while a command ran in the sandbox', {
+    made: command.createdFiles(),
+  })
 }
 
-const TELL_MS = 2_000
+const PROGRESS_INTERVAL_MS = 2_000
 
 /** Reports from time to time that a command is still running, with its last line. */
 function reportProgress({ stdout, stderr, startedAt }: Command, { config, progress }: Context): () => void {
   const timer = setInterval(() => {
     const [last] = [stdout, stderr].map((output) => output.tail(1).trim()).filter(Boolean)
     const seconds = Math.round((Date.now() - startedAt) / 1_000)
-    progress(seconds, undefined, shownAs((last ?? `${seconds} s`).slice(-200), config))
-  }, TELL_MS)
+    progress(seconds, undefined, sanitizeOutput((last ?? `${seconds} s`).slice(-200), config))
+  }, PROGRESS_INTERVAL_MS)
   timer.unref()
   return () => clearInterval(timer)
 }

@@ -9,7 +9,7 @@ export interface Sandbox {
   readonly kind: 'bubblewrap' | 'seatbelt'
   readonly file: string
   /** Older releases of bubblewrap cannot limit the size of /tmp. */
-  readonly boundsTmp: boolean
+  readonly limitsTmp: boolean
 }
 
 /** What is visible and writable in a sandbox; absolute real paths. */
@@ -28,13 +28,13 @@ export interface SandboxPaths {
    */
   readonly closed?: readonly string[]
   /** Writable although they are inside hidden folders. */
-  readonly given?: readonly string[]
+  readonly writableInHidden?: readonly string[]
 }
 
 /** At the top of a workspace: keys, tokens, and files that decide what other programs run. */
-const HIDDEN = /^(?:\.env(?:\..*)?|\.ssh|\.gnupg|\.aws|\.kube|\.netrc|\.npmrc|\.pypirc|\.git-credentials)$/i
-const SHOWN = /^\.env\.(?:example|sample|template)$/i
-const FIXED = [
+const HIDDEN_NAMES = /^(?:\.env(?:\..*)?|\.ssh|\.gnupg|\.aws|\.kube|\.netrc|\.npmrc|\.pypirc|\.git-credentials)$/i
+const EXAMPLE_NAMES = /^\.env\.(?:example|sample|template)$/i
+const READ_ONLY_NAMES = [
   // Not only its hooks and settings: a nested repository in its index, or the file commondir, brings settings of its own.
   '.git',
   '.gitconfig',
@@ -53,14 +53,14 @@ const FIXED = [
   '.envrc',
 ]
 
-/** @param given additional writable folders */
-export async function sandboxPaths(settings: Settings, given: readonly string[] = []): Promise<SandboxPaths> {
+/** @param writableFolders additional writable folders */
+export async function sandboxPaths(settings: Settings, writableFolders: readonly string[] = []): Promise<SandboxPaths> {
   const writable = await realPaths(rootsOf(settings))
   const isInside = (path: string): boolean => writable.some((root) => path.startsWith(root + sep))
-  const theirs = await realPaths(given)
-  const tops = [...new Set([...writable, ...theirs.filter(isFolder)])].flatMap((root) =>
+  const requestedFolders = await realPaths(writableFolders)
+  const hiddenEntries = [...new Set([...writable, ...requestedFolders.filter(isFolder)])].flatMap((root) =>
     readdirSync(root, { withFileTypes: true })
-      .filter((entry) => !entry.isSymbolicLink() && HIDDEN.test(entry.name) && !SHOWN.test(entry.name))
+      .filter((entry) => !entry.isSymbolicLink() && HIDDEN_NAMES.test(entry.name) && !EXAMPLE_NAMES.test(entry.name))
       .map((entry) => ({ path: join(root, entry.name), folder: entry.isDirectory() })),
   )
   const base = settings.workspace
@@ -71,10 +71,10 @@ export async function sandboxPaths(settings: Settings, given: readonly string[] 
   const deniedPaths = (
     await realPaths([settings.state_dir, settings.config_file, ...denied, ...ownFiles.secret])
   ).filter(isInside)
-  const hidden = [...tops, ...deniedPaths.map((path) => ({ path, folder: isFolder(path) }))]
-  const fixedPaths = writable.flatMap((root) => FIXED.map((name) => join(root, name)))
+  const hidden = [...hiddenEntries, ...deniedPaths.map((path) => ({ path, folder: isFolder(path) }))]
+  const fixedPaths = writable.flatMap((root) => READ_ONLY_NAMES.map((name) => join(root, name)))
   const fixed = await realPaths([settings.modules_dir, ...fixedPaths, ...ownFiles.fixed])
-  const missing = [...fixedPaths, ...ownFiles.fixed, ...ownFiles.secret].filter((path) => !isThere(path))
+  const missing = [...fixedPaths, ...ownFiles.fixed, ...ownFiles.secret].filter((path) => !pathExists(path))
   return {
     writable,
     readable: await realPaths(settings.readable),
@@ -83,14 +83,14 @@ export async function sandboxPaths(settings: Settings, given: readonly string[] 
     fixed: fixed.filter((path) => isInside(path) || ownFiles.fixed.includes(path)),
     ...(missing.length > 0 ? { absent: missing } : {}),
     ...(ownFiles.closed.length > 0 ? { closed: ownFiles.closed } : {}),
-    ...(given.length > 0 ? { given: theirs } : {}),
+    ...(writableFolders.length > 0 ? { writableInHidden: requestedFolders } : {}),
   }
 }
 
 const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
 
 /** A broken link exists too. */
-function isThere(path: string): boolean {
+function pathExists(path: string): boolean {
   try {
     lstatSync(path)
     return true
@@ -100,8 +100,8 @@ function isThere(path: string): boolean {
 }
 
 /** Files created since then that other programs obey. In a closed folder someone else created them. */
-export const createdSince = ({ absent = [], closed = [] }: SandboxPaths): readonly string[] =>
-  absent.filter((path) => isThere(path) && !closed.includes(dirname(path)))
+export const listCreated = ({ absent = [], closed = [] }: SandboxPaths): readonly string[] =>
+  absent.filter((path) => pathExists(path) && !closed.includes(dirname(path)))
 
 /** Hidden paths in the given folders. */
 const hidePathsIn = (folders: readonly string[] = [], hidden: readonly string[]): readonly string[] =>
@@ -157,32 +157,32 @@ function linkArgs(path: string): string[] {
 }
 
 /** The arguments of `bwrap`. Own process namespace, own /tmp, and no network unless requested. */
-export const bubblewrapArgs = (walls: SandboxPaths, cwd: string, boundsTmp = true, network = false): string[] => [
+export const bubblewrapArgs = (paths: SandboxPaths, cwd: string, boundsTmp = true, network = false): string[] => [
   ...bubblewrapBase(network, boundsTmp),
-  ...walls.readable.flatMap((path) => ['--ro-bind', path, path]),
-  ...walls.writable.flatMap((path) => ['--bind', path, path]),
+  ...paths.readable.flatMap((path) => ['--ro-bind', path, path]),
+  ...paths.writable.flatMap((path) => ['--bind', path, path]),
   // A mount point cannot be renamed.
-  ...listParents(walls).flatMap((path) =>
-    walls.closed?.includes(path) ? closedArgs(path, walls) : ['--bind', path, path],
+  ...listParents(paths).flatMap((path) =>
+    paths.closed?.includes(path) ? closedArgs(path, paths) : ['--bind', path, path],
   ),
-  ...walls.fixed.flatMap((path) => ['--ro-bind', path, path]),
-  ...walls.hiddenFolders.flatMap((path) => ['--tmpfs', path]),
-  ...walls.hiddenFiles.flatMap((path) => ['--ro-bind', '/dev/null', path]),
-  ...(walls.given ?? []).flatMap((path) => ['--bind', path, path]),
-  ...hidePathsIn(walls.given, walls.hiddenFolders).flatMap((path) => ['--tmpfs', path]),
-  ...hidePathsIn(walls.given, walls.hiddenFiles).flatMap((path) => ['--ro-bind', '/dev/null', path]),
-  ...(walls.closed ?? []).flatMap((path) => ['--remount-ro', path]),
+  ...paths.fixed.flatMap((path) => ['--ro-bind', path, path]),
+  ...paths.hiddenFolders.flatMap((path) => ['--tmpfs', path]),
+  ...paths.hiddenFiles.flatMap((path) => ['--ro-bind', '/dev/null', path]),
+  ...(paths.writableInHidden ?? []).flatMap((path) => ['--bind', path, path]),
+  ...hidePathsIn(paths.writableInHidden, paths.hiddenFolders).flatMap((path) => ['--tmpfs', path]),
+  ...hidePathsIn(paths.writableInHidden, paths.hiddenFiles).flatMap((path) => ['--ro-bind', '/dev/null', path]),
+  ...(paths.closed ?? []).flatMap((path) => ['--remount-ro', path]),
   ...['--remount-ro', '/', '--chdir', cwd, '--'],
 ]
 
-const quoted = (path: string): string => `"${path.replaceAll(/["\\]/g, '\\$&')}"`
-const literals = (paths: readonly string[]): string => paths.map((path) => `(literal ${quoted(path)})`).join(' ')
-const subpaths = (paths: readonly string[]): string => paths.map((path) => `(subpath ${quoted(path)})`).join(' ')
+const quote = (path: string): string => `"${path.replaceAll(/["\\]/g, '\\$&')}"`
+const literals = (paths: readonly string[]): string => paths.map((path) => `(literal ${quote(path)})`).join(' ')
+const subpaths = (paths: readonly string[]): string => paths.map((path) => `(subpath ${quote(path)})`).join(' ')
 
 /** A profile for `sandbox-exec`. The last matching rule decides. */
-export function seatbeltProfile(walls: SandboxPaths, network = false): string {
-  const fixed = [...walls.fixed, ...(walls.absent ?? [])]
-  const secret = hidePathsIn(walls.given, [...walls.hiddenFolders, ...walls.hiddenFiles])
+export function seatbeltProfile(paths: SandboxPaths, network = false): string {
+  const fixed = [...paths.fixed, ...(paths.absent ?? [])]
+  const secret = hidePathsIn(paths.writableInHidden, [...paths.hiddenFolders, ...paths.hiddenFiles])
   return [
     '(version 1)',
     '(deny default)',
@@ -192,14 +192,14 @@ export function seatbeltProfile(walls: SandboxPaths, network = false): string {
     '(allow file-read-metadata)',
     `(allow file-read* (literal "/") ${subpaths(['/usr', '/bin', '/sbin', '/System', '/Library/Apple', '/Library/Developer', '/Applications/Xcode.app', '/opt/homebrew', '/private/etc/ssl', '/private/var/db/timezone', '/private/var/select', '/dev'])} (literal "/private/etc/passwd") (literal "/private/etc/localtime"))`,
     '(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty"))',
-    ...(walls.readable.length > 0 ? [`(allow file-read* ${subpaths(walls.readable)})`] : []),
-    `(allow file-read* file-write* ${subpaths(walls.writable)})`,
+    ...(paths.readable.length > 0 ? [`(allow file-read* ${subpaths(paths.readable)})`] : []),
+    `(allow file-read* file-write* ${subpaths(paths.writable)})`,
     ...(fixed.length > 0 ? [`(deny file-write* ${subpaths(fixed)})`] : []),
-    ...(walls.hiddenFolders.length + walls.hiddenFiles.length > 0
-      ? [`(deny file-read* file-write* ${subpaths([...walls.hiddenFolders, ...walls.hiddenFiles])})`]
+    ...(paths.hiddenFolders.length + paths.hiddenFiles.length > 0
+      ? [`(deny file-read* file-write* ${subpaths([...paths.hiddenFolders, ...paths.hiddenFiles])})`]
       : []),
-    ...(listParents(walls).length > 0 ? [`(deny file-write-unlink ${literals(listParents(walls))})`] : []),
-    ...(walls.given?.length ? [`(allow file-read* file-write* ${subpaths(walls.given)})`] : []),
+    ...(listParents(paths).length > 0 ? [`(deny file-write-unlink ${literals(listParents(paths))})`] : []),
+    ...(paths.writableInHidden?.length ? [`(allow file-read* file-write* ${subpaths(paths.writableInHidden)})`] : []),
     ...(secret.length > 0 ? [`(deny file-read* file-write* ${subpaths(secret)})`] : []),
     network ? '(allow network*)' : '(deny network*)',
   ].join('\n')
@@ -213,8 +213,8 @@ export interface WrappedCommand {
 
 /** The command line of a program inside the sandbox. */
 export function wrapCommand(
-  { kind, file, boundsTmp }: Sandbox,
-  walls: SandboxPaths,
+  { kind, file, limitsTmp: boundsTmp }: Sandbox,
+  paths: SandboxPaths,
   cwd: string,
   command: string,
   args: readonly string[],
@@ -223,18 +223,18 @@ export function wrapCommand(
   if (kind === 'bubblewrap')
     return {
       command: file,
-      args: [...bubblewrapArgs(walls, cwd, boundsTmp, network), command, ...args],
+      args: [...bubblewrapArgs(paths, cwd, boundsTmp, network), command, ...args],
       env: { HOME: '/tmp', TMPDIR: '/tmp' },
     }
-  const home = walls.writable[0] as string
+  const home = paths.writable[0] as string
   return {
     command: file,
-    args: ['-p', seatbeltProfile(walls, network), command, ...args],
+    args: ['-p', seatbeltProfile(paths, network), command, ...args],
     env: { HOME: home, TMPDIR: home },
   }
 }
 
-const TRIAL_MS = 5_000
+const TEST_TIMEOUT_MS = 5_000
 
 /**
  * Tests the sandbox by running something in it.
@@ -243,46 +243,46 @@ const TRIAL_MS = 5_000
 export async function trySandbox(
   processes: Processes,
   settings: Settings,
-): Promise<Sandbox | { readonly why: string; readonly detail: string }> {
+): Promise<Sandbox | { readonly reason: string; readonly detail: string }> {
   const { platform } = processes
-  if (platform !== 'linux' && platform !== 'darwin') return { why: `there is none for ${platform}`, detail: '' }
+  if (platform !== 'linux' && platform !== 'darwin') return { reason: `there is none for ${platform}`, detail: '' }
   const roots = rootsOf(settings)
   const linux = platform === 'linux'
   const file = linux ? await findProgram('bwrap', processes, roots) : '/usr/bin/sandbox-exec'
-  if (file === undefined) return { why: 'bubblewrap (bwrap) is not installed', detail: '' }
+  if (file === undefined) return { reason: 'bubblewrap (bwrap) is not installed', detail: '' }
   const kind = linux ? 'bubblewrap' : 'seatbelt'
-  const walls = await sandboxPaths(settings)
+  const paths = await sandboxPaths(settings)
   const cwd = await realpath(roots[0] as string)
   let detail = ''
   for (const boundsTmp of linux ? [true, false] : [false]) {
-    const sandbox: Sandbox = { kind, file, boundsTmp }
-    detail = await sandboxError(processes, wrapCommand(sandbox, walls, cwd, '/bin/sh', ['-c', 'exit 42']), cwd)
+    const sandbox: Sandbox = { kind, file, limitsTmp: boundsTmp }
+    detail = await testSandbox(processes, wrapCommand(sandbox, paths, cwd, '/bin/sh', ['-c', 'exit 42']), cwd)
     if (detail === '') return sandbox
   }
-  return { why: `${kind} does not work on this machine`, detail }
+  return { reason: `${kind} does not work on this machine`, detail }
 }
 
 /** The error; empty if it works. */
-async function sandboxError(processes: Processes, wrapped: WrappedCommand, cwd: string): Promise<string> {
+async function testSandbox(processes: Processes, wrapped: WrappedCommand, cwd: string): Promise<string> {
   try {
     const program = await processes.start({ ...wrapped, cwd })
     program.stdin.end()
-    let words = ''
+    let stderrText = ''
     program.stdout.resume()
     program.stderr.on('data', (chunk: Buffer) => {
-      words = (words + chunk.toString('utf8')).slice(0, 500)
+      stderrText = (stderrText + chunk.toString('utf8')).slice(0, 500)
     })
-    const timeoutTimer = setTimeout(() => void program.stop(0), TRIAL_MS)
+    const timeoutTimer = setTimeout(() => void program.stop(0), TEST_TIMEOUT_MS)
     const { code } = await program.ended
     clearTimeout(timeoutTimer)
-    return code === 42 ? '' : words.trim() || `it exited with code ${code}`
+    return code === 42 ? '' : stderrText.trim() || `it exited with code ${code}`
   } catch (error) {
     return (error as Error).message
   }
 }
 
-export const createNoSandboxError = (what: string, why: string): ToolError =>
-  new ToolError(`${what} runs only in a sandbox, and ${why}.`, {
+export const createNoSandboxError = (what: string, reason: string): ToolError =>
+  new ToolError(`${what} runs only in a sandbox, and ${reason}.`, {
     code: 'E_SANDBOX_UNAVAILABLE',
     hint: 'The operator installs bubblewrap on Linux, sets "sandbox": false for a trusted program, or sets modules.shell.config.sandbox to "off".',
   })

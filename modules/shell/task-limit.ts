@@ -5,7 +5,7 @@ import { join } from 'node:path'
 /** A control group with a maximum number of processes and threads. */
 export interface TaskLimit {
   /** Writing `0` to this file moves the writer and its future children into the group. */
-  readonly join: string
+  readonly joinFile: string
   /** True if the limit was hit. */
   isReached(): boolean
   /** After all processes inside have ended. */
@@ -21,7 +21,7 @@ const ROOT = '/sys/fs/cgroup'
  */
 export function createTaskLimit(max: number, platform: string): TaskLimit | undefined {
   if (platform !== 'linux' || process.getuid?.() !== 0) return undefined
-  return unlessErrno(() => {
+  return ignoreSystemErrors(() => {
     const parent = ownGroup()
     removeAbandoned(parent)
     const folder = join(parent, `${PREFIX}${process.pid}-${randomBytes(8).toString('hex')}`)
@@ -33,10 +33,10 @@ export function createTaskLimit(max: number, platform: string): TaskLimit | unde
       throw error
     }
     return {
-      join: join(folder, 'cgroup.procs'),
+      joinFile: join(folder, 'cgroup.procs'),
       isReached: () =>
-        unlessErrno(() => /^max [1-9]/m.test(readFileSync(join(folder, 'pids.events'), 'utf8'))) ?? false,
-      remove: () => unlessErrno(() => rmdirSync(folder)),
+        ignoreSystemErrors(() => /^max [1-9]/m.test(readFileSync(join(folder, 'pids.events'), 'utf8'))) ?? false,
+      remove: () => ignoreSystemErrors(() => rmdirSync(folder)),
     }
   })
 }
@@ -56,17 +56,17 @@ function ownGroup(): string {
 function removeAbandoned(parent: string): void {
   for (const name of readdirSync(parent)) {
     const pid = name.startsWith(PREFIX) ? name.slice(PREFIX.length).split('-')[0] : undefined
-    if (pid !== undefined && !existsSync(`/proc/${pid}`)) unlessErrno(() => rmdirSync(join(parent, name)))
+    if (pid !== undefined && !existsSync(`/proc/${pid}`)) ignoreSystemErrors(() => rmdirSync(join(parent, name)))
   }
 }
 
-const isErrno = (error: unknown): boolean => typeof (error as NodeJS.ErrnoException).code === 'string'
+const isSystemError = (error: unknown): boolean => typeof (error as NodeJS.ErrnoException).code === 'string'
 
-function unlessErrno<T>(act: () => T): T | undefined {
+function ignoreSystemErrors<T>(act: () => T): T | undefined {
   try {
     return act()
   } catch (error) {
-    if (isErrno(error)) return undefined
+    if (isSystemError(error)) return undefined
     throw error
   }
 }

@@ -3,7 +3,7 @@ import type { Command } from './command.ts'
 
 /** A program that has written something and is then silent for this long has answered. */
 const QUIET_MS = 250
-const LOOK_MS = 50
+const CHECK_INTERVAL_MS = 50
 
 /** How much of each output was written at a moment. */
 export interface OutputPosition {
@@ -30,13 +30,13 @@ export async function waitForOutput(
   }: { readonly waitMs: number; readonly until?: string | undefined; readonly signal: AbortSignal },
 ): Promise<void> {
   const { stdout, stderr } = command
-  const began = Date.now()
+  const startedAt = Date.now()
   let hasEnded = false
   void command.ended.then(() => {
     hasEnded = true
   })
   let before = from
-  let changedAt = began
+  let changedAt = startedAt
   for (;;) {
     signal.throwIfAborted()
     const position = outputPosition(command)
@@ -53,7 +53,7 @@ export async function waitForOutput(
       [stdout.since(from.stdout), stderr.since(from.stderr)].some((text) => includesText(text, until))
     )
       return
-    if (hasEnded || Date.now() - began >= waitMs) return
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS))
+    if (hasEnded || Date.now() - startedAt >= waitMs) return
+    await new Promise((resolve) => setTimeout(resolve, CHECK_INTERVAL_MS))
   }
 }

@@ -8,17 +8,17 @@ import { isReadonly, type Settings } from './config.ts'
 const SETTING = 'modules.filesystem.config'
 
 /** Cached per configuration, because compiling rules takes longer than reading most files. */
-const pathsOf = new WeakMap<Settings, Paths>()
+const pathsBySettings = new WeakMap<Settings, Paths>()
 
 /** Guarded access to the configured folders and those of the aliases. */
 export function pathsFor(settings: Settings): Paths {
-  const paths = pathsOf.get(settings) ?? createAllPaths(settings)
-  pathsOf.set(settings, paths)
+  const paths = pathsBySettings.get(settings) ?? createAllPaths(settings)
+  pathsBySettings.set(settings, paths)
   return paths
 }
 
 function createAllPaths(settings: Settings): Paths {
-  makeRoot(settings)
+  createRoot(settings)
   const main = createMainPaths(settings)
   const pathsByAlias = new Map<Alias, Paths>()
   const pathsOfAlias = (alias: Alias): Paths => {
@@ -27,15 +27,15 @@ function createAllPaths(settings: Settings): Paths {
     return paths
   }
   /** `access`: the alias alone is a folder and cannot be used as a file. */
-  const resolvePlace = (path: string, access: 'read' | 'write' | 'list') => {
-    const place = placeOf(settings, path, access)
-    if (!place) return { paths: main, path, alias: undefined, toShownPath: (shown: string) => shown }
-    const { alias, rest } = place
+  const resolvePath = (path: string, access: 'read' | 'write' | 'list') => {
+    const aliased = resolveAlias(settings, path, access)
+    if (!aliased) return { paths: main, path, alias: undefined, toShownPath: (shown: string) => shown }
+    const { alias, rest } = aliased
     const toShownPath = (shown: string): string => (shown === '.' ? alias : `${alias}/${shown}`)
     return { paths: pathsOfAlias(alias), path: rest, alias, toShownPath }
   }
   const resolveForWriting = async (path: string) => {
-    const place = resolvePlace(path, 'write')
+    const place = resolvePath(path, 'write')
     if (place.alias !== undefined && !isReadonly({ ...settings, readonly: settings.readonly ?? false }))
       await makeAliasFolder(place.alias, settings[place.alias], SETTING)
     return place
@@ -47,11 +47,11 @@ function createAllPaths(settings: Settings): Paths {
   return {
     roots: main.roots,
     readFile(requestedPath, use) {
-      const { paths, path, toShownPath } = resolvePlace(requestedPath, 'read')
+      const { paths, path, toShownPath } = resolvePath(requestedPath, 'read')
       return paths.readFile(path, (file) => use({ ...file, path: toShownPath(file.path) }))
     },
     async listFolder(requestedPath, options) {
-      const { paths, path, toShownPath } = resolvePlace(requestedPath, 'list')
+      const { paths, path, toShownPath } = resolvePath(requestedPath, 'list')
       const listed = await paths.listFolder(path, options)
       return {
         ...listed,
@@ -60,7 +60,7 @@ function createAllPaths(settings: Settings): Paths {
       }
     },
     async *walk(requestedPath, options = {}) {
-      const { paths, path, alias, toShownPath } = resolvePlace(requestedPath, 'list')
+      const { paths, path, alias, toShownPath } = resolvePath(requestedPath, 'list')
       if (alias === undefined) {
         yield* paths.walk(path, options)
         return
@@ -80,7 +80,7 @@ function createAllPaths(settings: Settings): Paths {
       for await (const entry of inner) yield withShownPath(entry, toShownPath)
     },
     async stat(requestedPath) {
-      const { paths, path, toShownPath } = resolvePlace(requestedPath, 'list')
+      const { paths, path, toShownPath } = resolvePath(requestedPath, 'list')
       const facts = await paths.stat(path)
       return { ...facts, path: toShownPath(facts.path) }
     },
@@ -138,7 +138,7 @@ function createMainPaths(settings: Settings): Paths {
 }
 
 /** Creates a missing workspace folder that tools may write to. */
-function makeRoot(settings: Settings): void {
+function createRoot(settings: Settings): void {
   const [first] = settings.roots ?? (settings.root === undefined ? [] : [settings.root])
   if (first === undefined || isReadonly(settings)) return
   const path = resolve(settings.workspace, first)
@@ -168,7 +168,7 @@ function createAliasPaths(settings: Settings, alias: Alias): Paths {
 }
 
 /** The alias that a path begins with, or whose folder contains it, and the rest of the path. */
-export function placeOf(
+export function resolveAlias(
   settings: Settings,
   path: string,
   access: 'read' | 'write' | 'list',
