@@ -199,7 +199,7 @@ export const relations: ToolDef<Settings, typeof Connection> = {
   examples: [{ input: {} }],
   async run({ connection_id }, ctx) {
     const relations = await tableRelations(await getConnection(ctx, connection_id))
-    return { relations: relations, count: relations.length }
+    return { relations, count: relations.length }
   },
 }
 

@@ -1,6 +1,5 @@
 import { defineModule } from 'pegboard'
 import { Config } from './config.ts'
-
 import { createEdits } from './edit.ts'
 import { exists, ls, stat, tree } from './list-and-stat.ts'
 import { cp, mv, rm } from './move.ts'

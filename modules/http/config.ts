@@ -90,7 +90,7 @@ export function pathsFor(settings: Settings): Paths {
 }
 
 /** True if a host is in the list, by name or below `*.`. */
-export function isAmong(host: string, list: readonly string[]): boolean {
+export function matchesHostList(host: string, list: readonly string[]): boolean {
   const name = host.toLowerCase().replace(/\.$/, '')
   return list.some((entry) => {
     const pattern = entry.toLowerCase()

@@ -24,17 +24,17 @@ export interface DownloadStore {
 }
 
 /** Seconds for which a finished download is remembered. */
-const KEPT_S = 60 * 60
+const KEEP_S = 60 * 60
 /** Seconds after which a claim expires unless renewed. */
 export const CLAIM_S = 6
 const PREFIX = 'download:'
 
 export function createDownloadStore(kv: Kv, now: () => number = () => Date.now()): DownloadStore {
-  const claimOf = (id: string): string => `claim:${id}`
+  const claimKey = (id: string): string => `claim:${id}`
   return {
     async save(stored) {
       const isRunning = stored.state.status === 'running'
-      const ttl = isRunning ? Math.max(0, Math.ceil((stored.order.endsAt - now()) / 1000)) + KEPT_S : KEPT_S
+      const ttl = isRunning ? Math.max(0, Math.ceil((stored.order.endsAt - now()) / 1000)) + KEEP_S : KEEP_S
       await kv.set(PREFIX + stored.state.download_id, stored, { ttl })
     },
     async get(id) {
@@ -45,15 +45,15 @@ export function createDownloadStore(kv: Kv, now: () => number = () => Date.now()
       return entries.flatMap((stored) => (stored === null ? [] : [stored as StoredDownload]))
     },
     async claim(id) {
-      if ((await kv.incr(claimOf(id))) > 1) return false
-      await kv.expire(claimOf(id), CLAIM_S)
+      if ((await kv.incr(claimKey(id))) > 1) return false
+      await kv.expire(claimKey(id), CLAIM_S)
       return true
     },
     async renew(id) {
-      await kv.expire(claimOf(id), CLAIM_S)
+      await kv.expire(claimKey(id), CLAIM_S)
     },
     async release(id) {
-      await kv.del(claimOf(id))
+      await kv.del(claimKey(id))
     },
   }
 }

@@ -4,7 +4,7 @@ import { pathsFor, type Settings, writes } from './config.ts'
 import { createDownloadStore } from './download-store.ts'
 import type { DownloadContext, DownloadOrder, Downloads } from './downloads.ts'
 import type { Client } from './request-client.ts'
-import { auth, headers, requestOf, url } from './request-parameters.ts'
+import { auth, createRequest, headers, url } from './request-parameters.ts'
 
 const Begin = z.object({
   url,
@@ -15,21 +15,21 @@ const Begin = z.object({
   timeout: z.int().min(1).max(86_400).default(3600).describe('Timeout in seconds.'),
 })
 const download_id = z.string().min(1).max(100).describe('Id from download.')
-const One = z.object({ download_id })
+const ById = z.object({ download_id })
 const Wait = z.object({
   download_id,
   timeout: z.int().min(1).max(600).default(60).describe('Maximum seconds to wait.'),
 })
 
 /** If a download takes longer, the answer reports that it has started. */
-const SOON_MS = 300
-const TICK_MS = 250
+const FAST_DOWNLOAD_MS = 300
+const POLL_MS = 250
 const NEVER = new Promise<void>(() => undefined)
 
 const common = { tags: ['http', 'files', 'download'], available: writes }
 
 /** What downloads need under one configuration. */
-export const contextOf = (
+export const createDownloadContext = (
   client: Client,
   { config, services, log }: { readonly config: Settings; readonly services: Services; readonly log: Log },
 ): DownloadContext => ({
@@ -38,18 +38,18 @@ export const contextOf = (
   log,
   maxBytes: config.max_download,
   maxPerOwner: config.max_downloads,
-  headersOf: (order) => requestFor(order, config).init.headers,
+  headersOf: (order) => createDownloadRequest(order, config).init.headers,
   store: services.kv === null ? undefined : createDownloadStore(services.kv),
   by: services.tasks?.owner,
   mayGoOn: (by) => services.tasks?.mayGoOn(by) ?? true,
   mayResume: (by) => services.tasks?.mayResume(by, 'http.download') ?? true,
 })
 
-const requestFor = (
+const createDownloadRequest = (
   { url: address, headers, auth: login }: Pick<DownloadOrder, 'url' | 'headers' | 'auth'>,
   config: Settings,
 ) =>
-  requestOf(
+  createRequest(
     { url: address, headers, auth: login, query_params: {}, follow_redirects: true, timeout: undefined },
     config,
   )
@@ -71,23 +71,24 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
       const endsAt = Date.now() + timeout * 1000
       const order = { url: address, destination, overwrite, headers: given, endsAt, ...(login ? { auth: login } : {}) }
       // An invalid header or login is reported before anything starts.
-      requestFor(order, ctx.config)
-      const job = await downloads.begin(ctx.caller, order, contextOf(client, ctx))
-      await waitFor(job.finished, SOON_MS, ctx.signal)
+      createDownloadRequest(order, ctx.config)
+      const job = await downloads.begin(ctx.caller, order, createDownloadContext(client, ctx))
+      await waitFor(job.finished, FAST_DOWNLOAD_MS, ctx.signal)
       if (job.failure) throw job.failure
       return job.state
     },
   }
-  const download_status: ToolDef<Settings, typeof One> = {
+  const download_status: ToolDef<Settings, typeof ById> = {
     ...common,
     title: 'Download status',
     description: 'Show the status of a download: running, completed, failed or cancelled, and its bytes so far.',
     aliases: ['download progress', 'état du téléchargement'],
-    input: One,
+    input: ById,
     effect: 'read',
     sideEffects: ['none'],
     examples: [{ input: { download_id: '4f0c' } }],
-    run: async ({ download_id: id }, ctx) => (await downloads.get(ctx.caller, id, contextOf(client, ctx))).state,
+    run: async ({ download_id: id }, ctx) =>
+      (await downloads.get(ctx.caller, id, createDownloadContext(client, ctx))).state,
   }
   const download_wait: ToolDef<Settings, typeof Wait> = {
     ...common,
@@ -100,32 +101,32 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     examples: [{ input: { download_id: '4f0c', timeout: 120 } }],
     async run({ download_id: id, timeout }, ctx) {
       const { caller, signal, progress } = ctx
-      const means = contextOf(client, ctx)
+      const context = createDownloadContext(client, ctx)
       let shownBytes = -1
       for (const deadline = performance.now() + timeout * 1000; ; ) {
         // Read each time, because another process may run it and may end.
-        const job = await downloads.get(caller, id, means)
+        const job = await downloads.get(caller, id, context)
         const { bytes, total, status } = job.state
         if (bytes !== shownBytes) progress(bytes, total)
         shownBytes = bytes
         const remainingMs = deadline - performance.now()
         if (status !== 'running' || remainingMs <= 0) return job.state
-        await waitFor(job.isElsewhere ? NEVER : job.finished, Math.min(TICK_MS, remainingMs), signal)
+        await waitFor(job.isElsewhere ? NEVER : job.finished, Math.min(POLL_MS, remainingMs), signal)
       }
     },
   }
-  const download_cancel: ToolDef<Settings, typeof One> = {
+  const download_cancel: ToolDef<Settings, typeof ById> = {
     ...common,
     title: 'Cancel a download',
     description: 'Cancel a running download and remove its partial file. A finished one is left unchanged.',
     aliases: ['stop download', 'annuler le téléchargement'],
-    input: One,
+    input: ById,
     effect: 'write',
     idempotent: true,
     sideEffects: ['stops the download', 'removes its partial file'],
     examples: [{ input: { download_id: '4f0c' } }],
     async run({ download_id: id }, ctx) {
-      const job = await downloads.get(ctx.caller, id, contextOf(client, ctx))
+      const job = await downloads.get(ctx.caller, id, createDownloadContext(client, ctx))
       if (job.isElsewhere && job.state.status === 'running')
         throw new ToolError('Another Pegboard runs this download.', {
           hint: 'Cancel it there, or wait until that Pegboard has stopped.',
@@ -143,7 +144,7 @@ export function createDownloadTools(client: Client, downloads: Downloads) {
     effect: 'read',
     sideEffects: ['none'],
     examples: [{ input: {} }],
-    run: async (_input, ctx) => ({ downloads: await downloads.list(ctx.caller, contextOf(client, ctx)) }),
+    run: async (_input, ctx) => ({ downloads: await downloads.list(ctx.caller, createDownloadContext(client, ctx)) }),
   }
   return { download, download_status, download_wait, download_cancel, download_list }
 }

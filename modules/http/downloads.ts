@@ -72,34 +72,34 @@ interface Job {
 export interface Downloads {
   begin(owner: Caller, order: DownloadOrder, context: DownloadContext): Promise<Job>
   /** Resumes downloads of a process that has ended. */
-  takeUp(context: DownloadContext): Promise<void>
+  resumeAll(context: DownloadContext): Promise<void>
   get(owner: Caller, id: string, context: DownloadContext): Promise<Job>
   list(owner: Caller, context: DownloadContext): Promise<readonly Download[]>
   /** Stops all running downloads. Stored ones are resumed by the next process; others are removed. */
   close(): Promise<void>
 }
 
-const FORGOTTEN_MS = 60 * 60_000
-const MOST_KEPT = 200
+const KEEP_MS = 60 * 60_000
+const MAX_KEPT = 200
 const ownerOf = ({ principal, profile }: Caller): string => JSON.stringify([principal, profile])
 const principalOf = (owner: string): unknown => JSON.parse(owner)[0]
 /** For all principals together. */
-const MOST_RUNNING = 64
-const partOf = ({ download_id }: Download, { destination }: DownloadOrder): string =>
+const MAX_RUNNING = 64
+const partPath = ({ download_id }: Download, { destination }: DownloadOrder): string =>
   `${destination}.${download_id.slice(0, 8)}.part`
 
 /** Files downloaded in the background. Only their owner sees them; they are forgotten an hour after they end. */
 export function createDownloads(now: () => number = () => Date.now()): Downloads {
   const jobs = new Map<string, Job>()
-  const adopting = new Map<string, Promise<Job | undefined>>()
-  let closing = false
+  const resuming = new Map<string, Promise<Job | undefined>>()
+  let isClosing = false
   // Bounded, because the clock may have been set and timers have a maximum.
-  const leftOf = ({ endsAt }: DownloadOrder): number => Math.min(Math.max(1, endsAt - now()), 2 ** 31 - 1)
+  const remainingMs = ({ endsAt }: DownloadOrder): number => Math.min(Math.max(1, endsAt - now()), 2 ** 31 - 1)
 
-  function forget(): void {
+  function removeOldJobs(): void {
     const endedJobs = [...jobs].filter(([, job]) => job.endedAt !== undefined)
     for (const [index, [id, { endedAt = 0 }]] of endedJobs.entries())
-      if (now() - endedAt > FORGOTTEN_MS || index < endedJobs.length - MOST_KEPT) jobs.delete(id)
+      if (now() - endedAt > KEEP_MS || index < endedJobs.length - MAX_KEPT) jobs.delete(id)
   }
   const runningJobs = (): readonly Job[] =>
     [...jobs.values()].filter(({ endedAt, order }) => endedAt === undefined && order.endsAt > now())
@@ -107,7 +107,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   const isFull = (owner: string, maxPerOwner: number): boolean => {
     const activeJobs = runningJobs()
     return (
-      activeJobs.length >= MOST_RUNNING ||
+      activeJobs.length >= MAX_RUNNING ||
       activeJobs.filter((job) => principalOf(job.owner) === principalOf(owner)).length >= maxPerOwner
     )
   }
@@ -116,7 +116,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     const { owner, by, order, mark, state } = stored
     const job: Job = { owner, by, order, mark, abort: new AbortController(), state, finished: Promise.resolve() }
     jobs.set(state.download_id, job)
-    job.finished = work(job, context)
+    job.finished = runJob(job, context)
     return job
   }
 
@@ -128,31 +128,31 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     ...(mark === undefined ? {} : { mark }),
   })
 
-  async function work(job: Job, context: DownloadContext): Promise<void> {
+  async function runJob(job: Job, context: DownloadContext): Promise<void> {
     const { order, state } = job
     const { paths, log, store } = context
-    const part = partOf(state, order)
+    const part = partPath(state, order)
     const id = state.download_id
-    const renewing =
+    const renewTimer =
       store && setInterval(() => void store.renew(id).catch(() => undefined), (CLAIM_S * 1000) / 3).unref()
     const stopChecking = endWithoutAccess(
       () => context.mayGoOn(job.by),
       () => job.abort.abort(),
     )
-    let leave = false
+    let keepPart = false
     // Whatever it is that takes too long.
     const timeoutTimer = setTimeout(() => {
       job.isTimedOut = true
       job.abort.abort()
-    }, leftOf(order))
+    }, remainingMs(order))
     timeoutTimer.unref()
     try {
       await checkWritable(paths, order.destination, { exclusive: !order.overwrite })
-      await fill(part, job, context)
+      await downloadPart(part, job, context)
       const { path } = await paths.move(part, order.destination, { overwrite: order.overwrite })
       job.state = { ...job.state, status: 'completed', path }
     } catch (error) {
-      leave = closing && store !== undefined
+      keepPart = isClosing && store !== undefined
       if (job.abort.signal.aborted && !job.isTimedOut) job.state = { ...job.state, status: 'cancelled' }
       else {
         if (!job.isTimedOut && !isPegboardError(error)) log.error('a download failed', { error: String(error) })
@@ -167,19 +167,19 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
         const { code, message, hint } = job.failure
         job.state = { ...job.state, status: 'failed', error: { code, message: `${message} ${hint}` } }
       }
-      if (!leave) await paths.remove(part).catch(warnUnlessMissing(log))
+      if (!keepPart) await paths.remove(part).catch(warnUnlessMissing(log))
     } finally {
-      clearInterval(renewing)
+      clearInterval(renewTimer)
       stopChecking()
       clearTimeout(timeoutTimer)
       job.endedAt = now()
-      if (!leave) await store?.save(toStored(job)).catch(warnUnlessMissing(log))
+      if (!keepPart) await store?.save(toStored(job)).catch(warnUnlessMissing(log))
       await store?.release(id).catch(warnUnlessMissing(log))
     }
   }
 
   /** Downloads the missing part of a file. */
-  async function fill(
+  async function downloadPart(
     part: string,
     job: Job,
     { paths, fetch, store, log, maxBytes, headersOf }: DownloadContext,
@@ -195,7 +195,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       const request = {
         url: order.url,
         headers: headersOf(order),
-        timeoutMs: leftOf(order),
+        timeoutMs: remainingMs(order),
         maxBytes,
       }
       const before = job.state.resumed
@@ -206,9 +206,9 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
         job.mark = mark
         void store?.save(toStored(job)).catch(warnUnlessMissing(log))
       }
-      const pieces = fetchResumable(request, { from, mark: job.mark }, fetch, job.abort.signal, onProgress)
+      const chunks = fetchResumable(request, { from, mark: job.mark }, fetch, job.abort.signal, onProgress)
       try {
-        await paths.writeFile(part, pieces, { append: true, keep: true })
+        await paths.writeFile(part, chunks, { append: true, keep: true })
       } catch (error) {
         if (!(error instanceof RestartNeeded)) throw error
         isRestarted = true
@@ -220,13 +220,13 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
   }
 
   /** Concurrent callers share the same resumed download; the claim prevents another process from running it. */
-  function adopt(id: string, context: DownloadContext): Promise<Job | undefined> {
-    const adoption = adopting.get(id) ?? takeOver(id, context).finally(() => adopting.delete(id))
-    adopting.set(id, adoption)
-    return adoption
+  function resume(id: string, context: DownloadContext): Promise<Job | undefined> {
+    const resumption = resuming.get(id) ?? resumeStored(id, context).finally(() => resuming.delete(id))
+    resuming.set(id, resumption)
+    return resumption
   }
 
-  async function takeOver(id: string, context: DownloadContext): Promise<Job | undefined> {
+  async function resumeStored(id: string, context: DownloadContext): Promise<Job | undefined> {
     const { store, maxPerOwner } = context
     const stored = await store?.get(id)
     if (
@@ -234,27 +234,27 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       !stored ||
       jobs.has(id) ||
       stored.state.status !== 'running' ||
-      closing ||
+      isClosing ||
       isFull(stored.owner, maxPerOwner)
     )
       return undefined
     if (context.mayResume(stored.by)) return (await store.claim(id)) ? start(stored, context) : undefined
-    const isOver = !context.mayGoOn(stored.by) || stored.order.endsAt <= now()
-    if (isOver && (await store.claim(id))) await discard(stored, context, store)
+    const hasEnded = !context.mayGoOn(stored.by) || stored.order.endsAt <= now()
+    if (hasEnded && (await store.claim(id))) await discard(stored, context, store)
     return undefined
   }
 
   /** Ends a download that cannot be resumed, and removes its file. */
   async function discard(stored: StoredDownload, { paths, log }: DownloadContext, store: DownloadStore): Promise<void> {
     const { state, order } = stored
-    await paths.remove(partOf(state, order)).catch(warnUnlessMissing(log))
+    await paths.remove(partPath(state, order)).catch(warnUnlessMissing(log))
     await store.save({ ...stored, state: { ...state, status: 'cancelled' } })
     await store.release(state.download_id)
   }
 
   const downloads: Downloads = {
     async begin(owner, order, context) {
-      forget()
+      removeOldJobs()
       const { store, maxPerOwner } = context
       if (isFull(ownerOf(owner), maxPerOwner))
         throw overloaded(
@@ -276,13 +276,13 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       if (job.endedAt === undefined) await store?.save(toStored(job))
       return job
     },
-    async takeUp(context) {
+    async resumeAll(context) {
       const storedDownloads = (await context.store?.list()) ?? []
-      for (const { state } of storedDownloads) if (state.status === 'running') await adopt(state.download_id, context)
+      for (const { state } of storedDownloads) if (state.status === 'running') await resume(state.download_id, context)
     },
     async get(owner, id, context) {
-      forget()
-      const job = jobs.get(id) ?? (await adopt(id, context))
+      removeOldJobs()
+      const job = jobs.get(id) ?? (await resume(id, context))
       if (job?.owner === ownerOf(owner)) return job
       const stored = job ? undefined : await context.store?.get(id)
       if (stored?.owner === ownerOf(owner))
@@ -293,8 +293,8 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       )
     },
     async list(owner, context) {
-      forget()
-      await downloads.takeUp(context)
+      removeOldJobs()
+      await downloads.resumeAll(context)
       const ownStates = [...jobs.values()].flatMap((job) => (job.owner === ownerOf(owner) ? [job.state] : []))
       const otherDownloads = ((await context.store?.list()) ?? []).flatMap((stored) =>
         stored.owner === ownerOf(owner) && !jobs.has(stored.state.download_id) ? [stored.state] : [],
@@ -302,12 +302,12 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       return [...otherDownloads, ...ownStates]
     },
     async close() {
-      closing = true
+      isClosing = true
       for (const { abort } of jobs.values()) abort.abort()
       await Promise.all([...jobs.values()].map(({ finished }) => finished))
       jobs.clear()
       // The module may be started again.
-      closing = false
+      isClosing = false
     },
   }
   return downloads

@@ -1,8 +1,8 @@
 import { denied, invalid } from '../_errors.ts'
-import { isAmong, SETTING, type Settings } from './config.ts'
+import { matchesHostList, SETTING, type Settings } from './config.ts'
 
 /** Headers that any request may set. */
-const USUAL = [
+const ALLOWED_HEADERS = [
   'accept',
   'accept-language',
   'content-type',
@@ -16,18 +16,18 @@ const USUAL = [
   'prefer',
 ]
 /** Headers that impersonate others or change how a request is parsed; no setting allows them. */
-const NEVER =
+const FORBIDDEN_HEADERS =
   /^(?:host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect|content-length|content-encoding|cookie|authorization|forwarded|via|proxy-.*|x-forwarded-.*|x-real-ip|sec-.*)$/
 
-const ENTRY = /^(?:(https?):\/\/)?(\[[^\]]+\]|[^:/]+)(?::(\d+|\*))?\/?$/i
+const HOST_ENTRY = /^(?:(https?):\/\/)?(\[[^\]]+\]|[^:/]+)(?::(\d+|\*))?\/?$/i
 
 /** True if the URL is at a host where a login may be used: `host`, `host:8443`, `host:*`, optionally with a scheme. */
-function isFor(url: URL, entry: string): boolean {
-  const [, scheme, host, port = ''] = ENTRY.exec(entry) ?? []
-  if (host === undefined || !isAmong(url.hostname, [host])) return false
+function isUrlOf(url: URL, entry: string): boolean {
+  const [, scheme, host, port = ''] = HOST_ENTRY.exec(entry) ?? []
+  if (host === undefined || !matchesHostList(url.hostname, [host])) return false
   if (scheme !== undefined && url.protocol !== `${scheme.toLowerCase()}:`) return false
-  const usual = url.protocol === 'https:' ? '443' : '80'
-  return port === '*' || (url.port || usual) === (port || usual)
+  const defaultPort = url.protocol === 'https:' ? '443' : '80'
+  return port === '*' || (url.port || defaultPort) === (port || defaultPort)
 }
 
 /** The headers of a request: the operator's, the allowed ones of the model, and the login it names. */
@@ -37,9 +37,9 @@ export function headersFor(
   auth: string | undefined,
   settings: Settings,
 ): Record<string, string> {
-  const allowedNames = [...new Set([...USUAL, ...settings.allowed_headers.map((name) => name.toLowerCase())])].filter(
-    (name) => !NEVER.test(name),
-  )
+  const allowedNames = [
+    ...new Set([...ALLOWED_HEADERS, ...settings.allowed_headers.map((name) => name.toLowerCase())]),
+  ].filter((name) => !FORBIDDEN_HEADERS.test(name))
   const headers: Record<string, string> = {}
   for (const [name, value] of Object.entries(settings.default_headers)) headers[name.toLowerCase()] = value
   for (const [name, value] of Object.entries(rawHeaders)) {
@@ -55,10 +55,10 @@ export function headersFor(
       )
     headers[name.toLowerCase()] = value
   }
-  return auth === undefined ? headers : { ...headers, ...login(url, auth, settings) }
+  return auth === undefined ? headers : { ...headers, ...loginHeaders(url, auth, settings) }
 }
 
-function login(url: URL | undefined, name: string, { credentials, allow_private_hosts }: Settings) {
+function loginHeaders(url: URL | undefined, name: string, { credentials, allow_private_hosts }: Settings) {
   const credential = Object.hasOwn(credentials, name) ? credentials[name] : undefined
   if (!credential) {
     const credentialNames = Object.keys(credentials).join(', ')
@@ -67,7 +67,7 @@ function login(url: URL | undefined, name: string, { credentials, allow_private_
       `The operator sets ${SETTING}.credentials.`,
     )
   }
-  if (!url || !credential.hosts.some((entry) => isFor(url, entry)))
+  if (!url || !credential.hosts.some((entry) => isUrlOf(url, entry)))
     throw denied(
       `The credentials "${name}" are for another scheme, host or port.`,
       `See ${SETTING}.credentials.${name}.hosts. An entry without a port means the default port: "api.example.com:8443" names another.`,
@@ -81,5 +81,5 @@ function login(url: URL | undefined, name: string, { credentials, allow_private_
 }
 
 /** Response headers, without those that only a browser may see. */
-export const shownHeaders = (headers: Headers): Record<string, string> =>
+export const visibleHeaders = (headers: Headers): Record<string, string> =>
   Object.fromEntries([...headers].filter(([name]) => !/^(?:set-cookie2?|authorization|proxy-auth.*)$/.test(name)))

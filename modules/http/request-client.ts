@@ -1,5 +1,5 @@
 import { createFetch, type Fetch, type GuardedFetch, ToolError } from 'pegboard'
-import { isAmong, SETTING, type Settings } from './config.ts'
+import { matchesHostList, SETTING, type Settings } from './config.ts'
 
 /** One `fetch` per configuration, because profiles may have their own. */
 export interface Client {
@@ -43,6 +43,6 @@ function checkHost(host: string, { allowed_hosts, blocked_hosts }: Settings): vo
       hint: `See ${SETTING}.${key}.`,
     })
   }
-  if (isAmong(host, blocked_hosts)) refuse('blocked_hosts')
-  if (allowed_hosts && !isAmong(host, allowed_hosts)) refuse('allowed_hosts')
+  if (matchesHostList(host, blocked_hosts)) refuse('blocked_hosts')
+  if (allowed_hosts && !matchesHostList(host, allowed_hosts)) refuse('allowed_hosts')
 }

@@ -13,7 +13,7 @@ export const auth = z.string().max(100).optional().describe('Name of a login tha
 const follow = z.boolean().default(true).describe('Follow redirects.')
 const timeout = z.int().min(1).max(300).optional().describe('Timeout in seconds.')
 
-export const base = { url, headers, query_params: query, auth, follow_redirects: follow, timeout }
+export const commonParameters = { url, headers, query_params: query, auth, follow_redirects: follow, timeout }
 
 export interface RequestInput {
   readonly url: string
@@ -25,7 +25,7 @@ export interface RequestInput {
 }
 
 /** The URL with its query parameters, or unchanged if it is invalid: fetching it reports the error. */
-function addressOf({ url: address, query_params }: Pick<RequestInput, 'url' | 'query_params'>): string {
+function addQuery({ url: address, query_params }: Pick<RequestInput, 'url' | 'query_params'>): string {
   if (!URL.canParse(address)) return address
   const url = new URL(address)
   for (const [name, value] of Object.entries(query_params)) url.searchParams.append(name, String(value))
@@ -33,8 +33,8 @@ function addressOf({ url: address, query_params }: Pick<RequestInput, 'url' | 'q
 }
 
 /** The common parameters of all requests. */
-export function requestOf(input: RequestInput, settings: Settings) {
-  const address = addressOf(input)
+export function createRequest(input: RequestInput, settings: Settings) {
+  const address = addQuery(input)
   const url = URL.canParse(address) ? new URL(address) : undefined
   return {
     address,
@@ -51,7 +51,7 @@ export interface BodyInput {
   readonly json?: unknown
 }
 
-export const content = {
+export const bodyParameters = {
   body: z.string().optional().describe('Body as text.'),
   json: z
     .unknown()
@@ -61,10 +61,10 @@ export const content = {
 }
 
 /** Body and content type, unless the headers set one. */
-export function contentOf({ body, json }: BodyInput, headers: Readonly<Record<string, string>>) {
+export function createContent({ body, json }: BodyInput, headers: Readonly<Record<string, string>>) {
   if (body !== undefined && json !== undefined) throw invalid('body and json cannot be combined.', 'Leave one out.')
-  const typed = (type: string) =>
+  const withContentType = (type: string) =>
     headers['content-type'] === undefined ? { ...headers, 'content-type': type } : headers
-  if (json !== undefined) return { body: JSON.stringify(json), headers: typed('application/json') }
-  return body === undefined ? { headers } : { body, headers: typed('text/plain;charset=utf-8') }
+  if (json !== undefined) return { body: JSON.stringify(json), headers: withContentType('application/json') }
+  return body === undefined ? { headers } : { body, headers: withContentType('text/plain;charset=utf-8') }
 }

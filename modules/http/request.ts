@@ -4,19 +4,26 @@ import { readPage } from '../_page.ts'
 import { bytesOf, parseJsonText, partEnd, textOf } from '../_text.ts'
 import { reads, type Settings, writes } from './config.ts'
 import type { Client } from './request-client.ts'
-import { type BodyInput, base, content, contentOf, type RequestInput, requestOf } from './request-parameters.ts'
+import {
+  type BodyInput,
+  bodyParameters,
+  commonParameters,
+  createContent,
+  createRequest,
+  type RequestInput,
+} from './request-parameters.ts'
 import { showResponse } from './show-response.ts'
 
-const Plain = z.object(base)
-const Sending = z.object({ ...base, ...content })
+const Plain = z.object(commonParameters)
+const Sending = z.object({ ...commonParameters, ...bodyParameters })
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'] as const
-const Any = z.object({ method: z.enum(METHODS).describe('HTTP method.'), ...base, ...content })
+const Any = z.object({ method: z.enum(METHODS).describe('HTTP method.'), ...commonParameters, ...bodyParameters })
 
 const WITHOUT_BODY = new Set(['GET', 'HEAD', 'OPTIONS'])
 const opaque = ['body', 'json']
 /** Servers send new values of many headers with each response. */
 const volatile = ['headers', 'elapsed_ms']
-const CLOCKS = ['headers.date', 'headers.age', 'elapsed_ms']
+const TIME_FIELDS = ['headers.date', 'headers.age', 'elapsed_ms']
 const example = 'https://api.example.com/items'
 
 interface Wording {
@@ -30,12 +37,12 @@ interface Wording {
 export function createMethodTools(client: Client) {
   async function send(method: string, input: RequestInput & BodyInput, config: Settings, signal: AbortSignal) {
     const startedAt = performance.now()
-    const { address, init } = requestOf(input, config)
+    const { address, init } = createRequest(input, config)
     if (WITHOUT_BODY.has(method) && (input.body !== undefined || input.json !== undefined))
       throw invalid(`A ${method} request has no body.`, 'Leave out body and json.')
     const response = await client.fetchFor(config)(address, {
       ...init,
-      ...contentOf(input, init.headers),
+      ...createContent(input, init.headers),
       method,
       signal,
     })
@@ -109,13 +116,13 @@ export function createMethodTools(client: Client) {
       title: 'Get headers only',
       description: 'Get the status and headers of an address, without its body: whether it exists, its type, its size.',
       aliases: ['http head', 'check url', 'url exists', 'vérifier une url'],
-      volatile: CLOCKS,
+      volatile: TIME_FIELDS,
     }),
     options: reading('OPTIONS', {
       title: 'Get allowed methods',
       description: 'Ask an address which methods and headers it allows; the answer is in its headers, such as allow.',
       aliases: ['http options', 'allowed methods', 'méthodes permises'],
-      volatile: CLOCKS,
+      volatile: TIME_FIELDS,
     }),
     post: sending('POST', 'write', {
       title: 'Post to an address',
@@ -143,18 +150,18 @@ export function createMethodTools(client: Client) {
   }
 }
 
-const { follow_redirects: _follow, ...short } = base
+const { follow_redirects: _follow, ...withoutRedirects } = commonParameters
 const Json = z.object({
-  ...short,
+  ...withoutRedirects,
   method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']).default('GET').describe('HTTP method.'),
-  data: content.json.describe('JSON body.'),
+  data: bodyParameters.json.describe('JSON body.'),
 })
 const Form = z.object({
-  ...short,
+  ...withoutRedirects,
   fields: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).describe('Form fields by name.'),
 })
 const PageInput = z.object({
-  ...short,
+  ...withoutRedirects,
   extract_links: z.boolean().default(false).describe('Also return the links of the page, up to 200.'),
   start_index: z.int().min(0).default(0).describe('Characters of text to skip, to continue a long page.'),
   max_text_length: z.int().min(1).max(1_000_000).default(20_000).describe('Maximum characters of text.'),
@@ -174,9 +181,9 @@ export const createJsonApi = (client: Client): ToolDef<Settings, typeof Json> =>
   sideEffects: ['sends data to the address', 'can change the resource'],
   examples: [{ input: { url: example } }, { input: { url: example, method: 'POST', data: { name: 'Ada' } } }],
   async run(input, { config, signal }) {
-    const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
+    const { address, init } = createRequest({ ...input, follow_redirects: true }, config)
     const headers = { accept: 'application/json', ...init.headers }
-    const content = input.method === 'GET' ? { headers } : contentOf({ json: input.data }, headers)
+    const content = input.method === 'GET' ? { headers } : createContent({ json: input.data }, headers)
     const response = await client.fetchFor(config)(address, { ...init, ...content, method: input.method, signal })
     const text = textOf(await bytesOf(response), response.headers.get('content-type') ?? '') ?? ''
     const json = parseJsonText(text)
@@ -203,7 +210,7 @@ export const createSubmitForm = (client: Client): ToolDef<Settings, typeof Form>
   examples: [{ input: { url: 'https://example.com/contact', fields: { name: 'Ada', subscribe: true } } }],
   async run(input, { config, signal }) {
     const startedAt = performance.now()
-    const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
+    const { address, init } = createRequest({ ...input, follow_redirects: true }, config)
     const body = new URLSearchParams(
       Object.entries(input.fields).map(([name, value]): [string, string] => [name, String(value)]),
     )
@@ -226,7 +233,7 @@ export const createFetchPage = (client: Client): ToolDef<Settings, typeof PageIn
   sideEffects: ['sends a request to the address'],
   examples: [{ input: { url: 'https://example.com/', extract_links: true } }],
   async run(input, { config, signal }) {
-    const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
+    const { address, init } = createRequest({ ...input, follow_redirects: true }, config)
     const response = await client.fetchFor(config)(address, { ...init, signal })
     const type = response.headers.get('content-type') ?? ''
     const text = textOf(await bytesOf(response), type)

@@ -23,7 +23,7 @@ export interface ResumableRequest {
   readonly maxBytes: number
 }
 
-const MOST_RESUMES = 5
+const MAX_RESUMES = 5
 
 /** The server has another file, or does not support ranges, so the existing bytes are useless. */
 export class RestartNeeded extends Error {}
@@ -67,16 +67,16 @@ export async function* fetchResumable(
         if (total !== undefined && total > maxBytes) throw createTooLargeError(maxBytes)
         onProgress({ ...(total === undefined ? {} : { total }), mark })
       }
-      for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-        bytes += piece.length
+      for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+        bytes += chunk.length
         if (bytes > maxBytes) throw createTooLargeError(maxBytes)
-        yield piece
+        yield chunk
         onProgress({ bytes })
       }
       return
     } catch (error) {
-      const broke = isPegboardError(error) && error.code === 'E_BACKEND_UNAVAILABLE'
-      if (!broke || bytes === 0 || mark === undefined || resumed >= MOST_RESUMES) throw error
+      const isInterrupted = isPegboardError(error) && error.code === 'E_BACKEND_UNAVAILABLE'
+      if (!isInterrupted || bytes === 0 || mark === undefined || resumed >= MAX_RESUMES) throw error
       isFirst = false
       onProgress({ resumed: ++resumed })
     }

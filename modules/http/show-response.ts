@@ -1,5 +1,5 @@
 import { bytesOf, parseJsonText, partEnd, textOf } from '../_text.ts'
-import { shownHeaders } from './headers.ts'
+import { visibleHeaders } from './headers.ts'
 
 export interface ShownResponse {
   readonly status: number
@@ -29,7 +29,7 @@ export async function showResponse(response: Response, startedAt: number, maxTex
     ok: response.ok,
     url: response.url,
     content_type: type,
-    headers: shownHeaders(response.headers),
+    headers: visibleHeaders(response.headers),
     ...(text === undefined
       ? { binary: true }
       : json

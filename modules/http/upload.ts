@@ -4,12 +4,12 @@ import { type OpenFile, type ToolDef, ToolError, z } from 'pegboard'
 import { tooLarge } from '../_errors.ts'
 import { pathsFor, SETTING, type Settings, writes } from './config.ts'
 import type { Client } from './request-client.ts'
-import { base, requestOf } from './request-parameters.ts'
+import { commonParameters, createRequest } from './request-parameters.ts'
 import { showResponse } from './show-response.ts'
 
-const { follow_redirects: _follow, ...short } = base
+const { follow_redirects: _follow, ...withoutRedirects } = commonParameters
 const Upload = z.object({
-  ...short,
+  ...withoutRedirects,
   path: z.string().min(1).max(4096).describe('File in the allowed folders.'),
   field: z.string().min(1).max(200).default('file').describe('Form field for the file.'),
   fields: z.record(z.string(), z.string()).default({}).describe('Other form fields.'),
@@ -30,7 +30,7 @@ export const createUploadFile = (client: Client): ToolDef<Settings, typeof Uploa
   examples: [{ input: { url: 'https://example.com/files', path: 'report.pdf', fields: { title: 'Report' } } }],
   async run(input, { config, signal }) {
     const startedAt = performance.now()
-    const { address, init } = requestOf({ ...input, follow_redirects: true }, config)
+    const { address, init } = createRequest({ ...input, follow_redirects: true }, config)
     return await pathsFor(config).readFile(input.path, async (file) => {
       if (file.size > config.max_upload)
         throw tooLarge(
@@ -42,7 +42,7 @@ export const createUploadFile = (client: Client): ToolDef<Settings, typeof Uploa
         ...init,
         method: 'POST',
         headers: { ...init.headers, 'content-type': form.type, 'content-length': String(form.length) },
-        body: form.pieces(),
+        body: form.chunks(),
         signal,
       })
       return { sent: file.size, ...(await showResponse(response, startedAt, config.max_text)) }
@@ -50,7 +50,7 @@ export const createUploadFile = (client: Client): ToolDef<Settings, typeof Uploa
   },
 })
 
-const CHUNK = 64 * 1024
+const CHUNK_BYTES = 64 * 1024
 /** Escaped as browsers do in form headers. */
 const quoteName = (name: string): string =>
   `"${name.replace(/["\r\n]/g, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, '0').toUpperCase()}`)}"`
@@ -67,10 +67,10 @@ function multipart(file: OpenFile, field: string, fields: Readonly<Record<string
   return {
     type: `multipart/form-data; boundary=${boundary}`,
     length: head.length + file.size + tail.length,
-    async *pieces(): AsyncGenerator<Uint8Array> {
+    async *chunks(): AsyncGenerator<Uint8Array> {
       yield head
       for (let offset = 0; offset < file.size; ) {
-        const buffer = Buffer.alloc(Math.min(CHUNK, file.size - offset))
+        const buffer = Buffer.alloc(Math.min(CHUNK_BYTES, file.size - offset))
         const { bytesRead } = await file.handle.read(buffer, 0, buffer.length, offset)
         if (bytesRead === 0) throw new ToolError('The file became shorter during the upload.')
         yield buffer.subarray(0, bytesRead)

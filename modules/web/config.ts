@@ -4,7 +4,7 @@ import { access, accessChecks, stringList, userAgent } from '../_access.ts'
 import { cacheFolder, cachePaths, ownFolders } from '../_folders.ts'
 
 /** Filled in by Pegboard; users do not set it. */
-const variable = (name: string) => z.string().default(`{{env.${name}:-}}`)
+const envVariable = (name: string) => z.string().default(`{{env.${name}:-}}`)
 const UNSET = 'unset'
 const seconds = z.number().positive().max(300)
 
@@ -26,9 +26,9 @@ const Search = z.strictObject({
     .array(z.string())
     .default(['brave', 'searxng', 'duckduckgo', 'mcp'])
     .describe('Engines in order: brave, searxng, duckduckgo, mcp.'),
-  brave_api_key: variable('BRAVE_API_KEY').describe('API key of Brave Search; default the variable BRAVE_API_KEY.'),
+  brave_api_key: envVariable('BRAVE_API_KEY').describe('API key of Brave Search; default the variable BRAVE_API_KEY.'),
   brave_url: z.string().default('https://api.search.brave.com').describe('Address of that API.'),
-  searxng_url: variable('SEARXNG_BASE_URL').describe('Address of a SearXNG; default the variable SEARXNG_BASE_URL.'),
+  searxng_url: envVariable('SEARXNG_BASE_URL').describe('Address of a SearXNG; default the variable SEARXNG_BASE_URL.'),
   ddg_base_url: z
     .string()
     .default('https://html.duckduckgo.com/html/')
@@ -55,7 +55,7 @@ const Fetch = z.strictObject({
     .default(['crawl4ai', 'mcp_fetch'])
     .describe('Readers in order: crawl4ai, mcp_fetch. FETCH_URL_ENGINE_ORDER overrides it, even if empty.'),
   crawl4ai_base_url: z.string().default('').describe('Address of a Crawl4AI server. CRAWL4AI_BASE_URL overrides it.'),
-  crawl4ai_token: variable('CRAWL4AI_TOKEN').describe('Its token; default the variable CRAWL4AI_TOKEN.'),
+  crawl4ai_token: envVariable('CRAWL4AI_TOKEN').describe('Its token; default the variable CRAWL4AI_TOKEN.'),
   crawl4ai_filter: z
     .enum(['fit', 'raw'])
     .default('fit')
@@ -143,10 +143,10 @@ export const Config = z.strictObject({
   health_seconds: z.number().min(0).max(3600).default(30).describe('Seconds before a failed engine is tried again.'),
   user_agent: userAgent,
   ...ownFolders,
-  env_allow_private_network: variable('FETCH_URL_ALLOW_PRIVATE_NETWORK').describe('Filled in by Pegboard.'),
+  env_allow_private_network: envVariable('FETCH_URL_ALLOW_PRIVATE_NETWORK').describe('Filled in by Pegboard.'),
   // An empty value means: only the built-in engine.
   env_engine_order: z.string().default(`{{env.FETCH_URL_ENGINE_ORDER-${UNSET}}}`).describe('Filled in by Pegboard.'),
-  env_crawl4ai_base_url: variable('CRAWL4AI_BASE_URL').describe('Filled in by Pegboard.'),
+  env_crawl4ai_base_url: envVariable('CRAWL4AI_BASE_URL').describe('Filled in by Pegboard.'),
 })
 
 export type Settings = z.infer<typeof Config>
@@ -169,12 +169,12 @@ export function readingOrder({ fetch, env_engine_order: envValue }: Settings) {
   const names = (typeof configured === 'string' ? configured.split(',') : configured)
     .map((name) => name.trim())
     .filter(Boolean)
-  return inOrder([...names, 'mcp_fetch'], ['crawl4ai', 'mcp_fetch'])
+  return splitKnown([...names, 'mcp_fetch'], ['crawl4ai', 'mcp_fetch'])
 }
 
-export const searchOrder = ({ search }: Settings) => inOrder(search.order, ['brave', 'searxng', 'duckduckgo', 'mcp'])
+export const searchOrder = ({ search }: Settings) => splitKnown(search.order, ['brave', 'searxng', 'duckduckgo', 'mcp'])
 
-function inOrder<Name extends string>(names: readonly string[], knownNames: readonly Name[]) {
+function splitKnown<Name extends string>(names: readonly string[], knownNames: readonly Name[]) {
   const isKnown = (name: string): name is Name => (knownNames as readonly string[]).includes(name)
   return { order: [...new Set(names.filter(isKnown))], unknown: names.filter((name) => !isKnown(name)) }
 }

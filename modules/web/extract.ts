@@ -1,11 +1,11 @@
 import { type ToolDef, ToolError, z } from 'pegboard'
 import { readPage } from '../_page.ts'
 import { bytesOf, partEnd, textOf } from '../_text.ts'
+import { checkAddress } from './check-address.ts'
 import { reads, type Settings } from './config.ts'
 import { checkSize } from './engines/mcp_fetch.ts'
 import type { Reader } from './reader.ts'
 import type { Robots } from './robots.ts'
-import { checkTarget } from './target.ts'
 import type { ClientPool } from './web-clients.ts'
 
 const Input = z.object({
@@ -21,7 +21,7 @@ const meta = (name: string): readonly [string, string] => [
   `meta[name="${name}" i], meta[property="${name}" i]`,
   'content',
 ]
-const FACTS: Readonly<Record<string, readonly [string, string?]>> = {
+const METADATA: Readonly<Record<string, readonly [string, string?]>> = {
   title: ['title'],
   description: meta('description'),
   canonical: ['link[rel="canonical"]', 'href'],
@@ -49,7 +49,7 @@ export const createExtract = (client: ClientPool, reader: Reader, robots: Robots
   available: reads,
   async run({ url: given, mode }, { config, caller: { principal }, signal }) {
     const { pages } = client.clientsFor(config)
-    const url = await checkTarget(given, pages)
+    const url = await checkAddress(given, pages)
     await robots.check(url, pages, config, signal)
     const response = await pages(url, { headers: { accept: 'text/html, */*;q=0.5' }, signal })
     checkSize(response.headers.get('content-length'), config.fetch.max_bytes)
@@ -61,7 +61,7 @@ export const createExtract = (client: ClientPool, reader: Reader, robots: Robots
       )
     const facts = { url: response.url, mode }
     if (mode === 'metadata') {
-      const job = { html, url: response.url, each: 'html', fields: FACTS }
+      const job = { html, url: response.url, each: 'html', fields: METADATA }
       const [selected = {}] = (await reader.select(job, { principal, signal })) ?? []
       const metadata = Object.fromEntries(Object.entries(selected).filter(([, value]) => value !== ''))
       return { ...facts, metadata }

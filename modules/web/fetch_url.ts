@@ -1,5 +1,6 @@
 import { isPegboardError, type ToolDef, z } from 'pegboard'
 import { partEnd } from '../_text.ts'
+import { checkAddress } from './check-address.ts'
 import { readingOrder, reads, type Settings } from './config.ts'
 import { crawl4ai } from './engines/crawl4ai.ts'
 import { checkSize, mcp_fetch } from './engines/mcp_fetch.ts'
@@ -7,7 +8,6 @@ import type { Page, ReadContext } from './engines/reading-engine.ts'
 import type { Health } from './health.ts'
 import type { Reader } from './reader.ts'
 import type { Robots } from './robots.ts'
-import { checkTarget } from './target.ts'
 import type { ClientPool } from './web-clients.ts'
 
 const ENGINES = { crawl4ai, mcp_fetch } as const
@@ -32,9 +32,9 @@ const Input = z.object({
   raw: z.boolean({ error: 'raw must be true or false' }).default(false).describe('Return the page unchanged.'),
 })
 
-const HEAD_MS = 5_000
-const KEPT_MS = 5 * 60_000
-const KEPT_CHARACTERS = 16 * 1024 * 1024
+const HEAD_TIMEOUT_MS = 5_000
+const KEEP_MS = 5 * 60_000
+const MAX_CACHED_CHARACTERS = 16 * 1024 * 1024
 
 /** A cache of recent pages, so that the parts of a page read later fit together. */
 function createPageCache(now: () => number) {
@@ -46,11 +46,11 @@ function createPageCache(now: () => number) {
     },
     put(key: string, page: Page & { engine: string }): void {
       cache.delete(key)
-      cache.set(key, { page, expiresAt: now() + KEPT_MS })
+      cache.set(key, { page, expiresAt: now() + KEEP_MS })
       let size = 0
       for (const [other, { page: cachedPage, expiresAt }] of [...cache].reverse()) {
         size += cachedPage.text.length
-        if (expiresAt <= now() || size > KEPT_CHARACTERS) cache.delete(other)
+        if (expiresAt <= now() || size > MAX_CACHED_CHARACTERS) cache.delete(other)
       }
     },
   }
@@ -66,17 +66,22 @@ export function createFetchUrl(
   const cache = createPageCache(now)
 
   /** Reads with the first available engine. */
-  async function readPage(url: string, raw: boolean, use: ReadContext, failed: (engine: string, why: string) => void) {
+  async function readPage(
+    url: string,
+    raw: boolean,
+    context: ReadContext,
+    failed: (engine: string, why: string) => void,
+  ) {
     let last: unknown
-    for (const name of readingOrder(use.settings).order) {
+    for (const name of readingOrder(context.settings).order) {
       const engine = ENGINES[name]
-      if (!(await engine.isThere(use, raw))) continue
+      if (!(await engine.isAvailable(context, raw))) continue
       // Other engines check neither size nor redirects.
-      if (engine !== mcp_fetch || use.settings.fetch.mcp_tool !== undefined) await checkHead(url, use)
+      if (engine !== mcp_fetch || context.settings.fetch.mcp_tool !== undefined) await checkHead(url, context)
       try {
-        return { ...(await engine.read(url, raw, use)), engine: name }
+        return { ...(await engine.read(url, raw, context)), engine: name }
       } catch (error) {
-        use.signal.throwIfAborted()
+        context.signal.throwIfAborted()
         failed(name, String(error))
         last = error
       }
@@ -104,17 +109,25 @@ export function createFetchUrl(
     available: reads,
     async run({ url: given, max_length, start_index, raw }, { config, caller, signal, call, progress, sendFile, log }) {
       const clients = client.clientsFor(config)
-      const url = await checkTarget(given, clients.pages)
+      const url = await checkAddress(given, clients.pages)
       await robots.check(url, clients.pages, config, signal)
       progress(0, undefined, `reading ${new URL(url).host}`)
       const key = JSON.stringify([url, raw, config])
-      const use: ReadContext = { settings: config, clients, reader, health, signal, principal: caller.principal, call }
+      const context: ReadContext = {
+        settings: config,
+        clients,
+        reader,
+        health,
+        signal,
+        principal: caller.principal,
+        call,
+      }
       const page =
         (start_index > 0 ? cache.get(key) : undefined) ??
-        (await readPage(url, raw, use, (engine, error) => log.warn('a page could not be read', { engine, error })))
+        (await readPage(url, raw, context, (engine, error) => log.warn('a page could not be read', { engine, error })))
       if (page.picture) {
         const mimetype = page.content_type.split(';')[0] ?? ''
-        sendFile({ data: page.picture, filename: nameOf(page.url), mimetype })
+        sendFile({ data: page.picture, filename: fileName(page.url), mimetype })
         return {
           url: page.url,
           content: '',
@@ -125,12 +138,12 @@ export function createFetchUrl(
         }
       }
       cache.put(key, page)
-      return partOf(page, start_index, Math.min(max_length, config.fetch.max_length))
+      return createPart(page, start_index, Math.min(max_length, config.fetch.max_length))
     },
   }
 }
 
-function partOf(
+function createPart(
   { text, url, content_type, engine, ...rest }: Page & { engine: string },
   from: number,
   maxLength: number,
@@ -150,12 +163,12 @@ function partOf(
   }
 }
 
-const nameOf = (url: string): string => new URL(url).pathname.split('/').pop()?.slice(0, 100) || 'picture'
+const fileName = (url: string): string => new URL(url).pathname.split('/').pop()?.slice(0, 100) || 'picture'
 
 /** @throws PegboardError for a page that is too large or leads to a disallowed address */
 async function checkHead(url: string, { clients, signal, settings }: ReadContext): Promise<void> {
   try {
-    const response = await clients.pages(url, { method: 'HEAD', signal, timeoutMs: HEAD_MS })
+    const response = await clients.pages(url, { method: 'HEAD', signal, timeoutMs: HEAD_TIMEOUT_MS })
     checkSize(response.headers.get('content-length'), settings.fetch.max_bytes)
   } catch (error) {
     signal.throwIfAborted()

@@ -1,7 +1,7 @@
 /** Tracks which engines failed recently. An engine that was never used counts as healthy. */
 export interface Health {
-  isUp(address: string): boolean
-  failed(address: string, ms: number): void
+  isHealthy(address: string): boolean
+  markFailed(address: string, ms: number): void
   /** Checks an engine, at most once per `ms`. */
   probe(address: string, ms: number, check: () => Promise<boolean>): Promise<boolean>
 }
@@ -11,20 +11,20 @@ export function createHealth(changed: () => void, now: () => number = () => perf
   const downUntil = new Map<string, number>()
   const probes = new Map<string, { readonly expiresAt: number; readonly answer: Promise<boolean> }>()
 
-  const isUp = (address: string): boolean => (downUntil.get(address) ?? 0) <= now()
-  function failed(address: string, ms: number): void {
+  const isHealthy = (address: string): boolean => (downUntil.get(address) ?? 0) <= now()
+  function markFailed(address: string, ms: number): void {
     if (ms <= 0) return
-    const wasUp = isUp(address)
+    const wasHealthy = isHealthy(address)
     // An engine may have asked for a longer pause before.
     downUntil.set(address, Math.max(now() + ms, downUntil.get(address) ?? 0))
-    if (wasUp) changed()
+    if (wasHealthy) changed()
     setTimeout(() => {
-      if (downUntil.has(address) && isUp(address) && downUntil.delete(address)) changed()
+      if (downUntil.has(address) && isHealthy(address) && downUntil.delete(address)) changed()
     }, ms + 1).unref()
   }
   return {
-    isUp,
-    failed,
+    isHealthy,
+    markFailed,
     async probe(address, ms, check) {
       const cached = probes.get(address)
       if (cached && cached.expiresAt > now()) return await cached.answer

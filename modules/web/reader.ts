@@ -17,13 +17,8 @@ export type ReaderJob =
 export interface Article {
   readonly title: string
   readonly markdown: string
-  /** True if the whole page is returned because no part stands out as its content. */
-  readonly isComplete: boolean
   readonly byline?: string
   readonly published?: string
-  readonly site?: string
-  readonly language?: string
-  readonly description?: string
 }
 
 export type Row = Readonly<Record<string, string>>
@@ -36,23 +31,23 @@ export interface ReadCaller {
 
 export interface Reader {
   /** `undefined` if the page cannot be parsed in time, or at all. */
-  read(html: string, url: string, asker: ReadCaller): Promise<Article | undefined>
+  read(html: string, url: string, caller: ReadCaller): Promise<Article | undefined>
   /** Extracts repeated items from a page. */
   select(
     job: Omit<Extract<ReaderJob, { kind: 'select' }>, 'kind'>,
-    asker: ReadCaller,
+    caller: ReadCaller,
   ): Promise<readonly Row[] | undefined>
   /** Ends the worker; the next read starts a new one. */
   close(): Promise<void>
 }
 
 /** A page that takes longer was built to do so. */
-const MOST_MS = 8_000
+const MAX_READ_MS = 8_000
 const IDLE_MS = 60_000
-const MOST_MEMORY_MB = 384
+const MAX_MEMORY_MB = 384
 
 /** Parses pages one after the other in a worker thread that exists while it is used. Principals take turns. */
-export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
+export function createReader(maxMs = MAX_READ_MS, idleMs = IDLE_MS): Reader {
   let worker: Worker | undefined
   let idleTimer: NodeJS.Timeout | undefined
   const turns = createTurns(1)
@@ -65,7 +60,7 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
       execArgv: [],
       stdout: true,
       stderr: true,
-      resourceLimits: { maxOldGenerationSizeMb: MOST_MEMORY_MB },
+      resourceLimits: { maxOldGenerationSizeMb: MAX_MEMORY_MB },
     })
     // Callers get the error too; without a caller it does not matter.
     newWorker.on('error', () => undefined)
@@ -79,13 +74,13 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
     await stoppedWorker?.terminate()
   }
 
-  async function work(job: ReaderJob): Promise<unknown> {
+  async function runJob(job: ReaderJob): Promise<unknown> {
     clearTimeout(idleTimer)
     worker ??= start()
     const currentWorker = worker
     currentWorker.ref()
     const answer = await new Promise<unknown>((resolve) => {
-      const timer = setTimeout(() => finish(undefined), mostMs)
+      const timer = setTimeout(() => finish(undefined), maxMs)
       const finish = (message: { readonly result: unknown } | undefined): void => {
         clearTimeout(timer)
         currentWorker.off('message', finish).off('error', failed).off('exit', failed)
@@ -105,18 +100,18 @@ export function createReader(mostMs = MOST_MS, idleMs = IDLE_MS): Reader {
     return answer
   }
 
-  async function inTurn(job: ReaderJob, { principal, signal }: ReadCaller): Promise<unknown> {
+  async function runInTurn(job: ReaderJob, { principal, signal }: ReadCaller): Promise<unknown> {
     const endTurn = await turns.take(principal, signal)
     try {
-      return await work(job)
+      return await runJob(job)
     } finally {
       endTurn()
     }
   }
 
   return {
-    read: async (html, url, asker) => (await inTurn({ kind: 'read', html, url }, asker)) as Article | undefined,
-    select: async (job, asker) => (await inTurn({ kind: 'select', ...job }, asker)) as readonly Row[] | undefined,
+    read: async (html, url, caller) => (await runInTurn({ kind: 'read', html, url }, caller)) as Article | undefined,
+    select: async (job, caller) => (await runInTurn({ kind: 'select', ...job }, caller)) as readonly Row[] | undefined,
     close: stopWorker,
   }
 }

@@ -1,34 +1,40 @@
-// Runs in a worker (reader.ts starts it), because a page may be made so that reading it takes minutes, and a worker can be ended.
-// Plain JavaScript, because a thread is started from a file and the modules are bundled.
+// Reads pages in a worker that reader.ts starts and can stop, because a hostile page can take minutes. Plain JavaScript, because
+// a thread starts from a file and the modules are bundled.
 const { parentPort } = require('node:worker_threads')
 const { Readability } = require('@mozilla/readability')
 const { gfm } = require('@joplin/turndown-plugin-gfm')
 const Turndown = require('turndown')
 const domino = require('@mixmark-io/domino')
 
-// Its lists are arrays or act like arrays, but not all can be iterated over.
-const probe = domino.createDocument('<p></p>')
-for (const list of [probe.getElementsByTagName('p'), probe.body.children, probe.body.attributes, probe.childNodes]) {
+// Some lists of domino are array-like but not iterable.
+const sample = domino.createDocument('<p></p>')
+for (const list of [
+  sample.getElementsByTagName('p'),
+  sample.body.children,
+  sample.body.attributes,
+  sample.childNodes,
+]) {
   const prototype = Object.getPrototypeOf(list)
   if (!(Symbol.iterator in prototype))
     Object.defineProperty(prototype, Symbol.iterator, {
       value: function* () {
-        for (let at = 0; at < this.length; at++) yield this[at] ?? this.item(at)
+        for (let index = 0; index < this.length; index++) yield this[index] ?? this.item(index)
       },
     })
 }
 
-const UNREAD =
+/** Elements without readable text. */
+const UNREADABLE =
   'script,style,noscript,template,iframe,object,embed,svg,canvas,form button,input,select,textarea,dialog,[hidden],[aria-hidden="true"]'
 
-function open(html, url) {
+function parseDocument(html, url) {
   const document = domino.createDocument(html, true)
   for (const name of ['documentURI', 'baseURI', 'URL'])
     Object.defineProperty(document, name, { value: url, configurable: true })
   return document
 }
 
-function converter(url) {
+function createConverter(url) {
   const turndown = new Turndown({
     headingStyle: 'atx',
     codeBlockStyle: 'fenced',
@@ -37,11 +43,11 @@ function converter(url) {
     hr: '---',
   })
   turndown.use(gfm)
-  const whole = (given) => {
+  const absoluteUrl = (href) => {
     try {
-      const found = new URL(given, url)
-      return found.protocol === 'http:' || found.protocol === 'https:' || found.protocol === 'mailto:'
-        ? found.href
+      const target = new URL(href, url)
+      return target.protocol === 'http:' || target.protocol === 'https:' || target.protocol === 'mailto:'
+        ? target.href
         : undefined
     } catch {
       return undefined
@@ -51,7 +57,7 @@ function converter(url) {
     filter: (node) => node.nodeName === 'A',
     replacement(content, node) {
       const href = node.getAttribute('href') ?? ''
-      const target = href === '' || href.startsWith('#') ? undefined : whole(href)
+      const target = href === '' || href.startsWith('#') ? undefined : absoluteUrl(href)
       const text = content.trim().replaceAll(/\s*\n\s*/g, ' ')
       return target === undefined || text === ''
         ? content
@@ -61,7 +67,7 @@ function converter(url) {
   turndown.addRule('picture', {
     filter: 'img',
     replacement(_content, node) {
-      const target = whole(node.getAttribute('src') ?? '')
+      const target = absoluteUrl(node.getAttribute('src') ?? '')
       const text = (node.getAttribute('alt') ?? '').replaceAll(/[\s[\]]+/g, ' ').trim()
       return target === undefined || target.startsWith('mailto:')
         ? text
@@ -81,57 +87,42 @@ function converter(url) {
   return turndown
 }
 
-const clean = (markdown) =>
+const tidyMarkdown = (markdown) =>
   markdown
     .replaceAll(/[ \t]+$/gm, '')
     .replaceAll(/\n{3,}/g, '\n\n')
     .trim()
-const line = (text) => (text ?? '').replaceAll(/\s+/g, ' ').trim()
+const oneLine = (text) => (text ?? '').replaceAll(/\s+/g, ' ').trim()
 const withoutEmpty = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value))
 
 function read({ html, url }) {
-  const document = open(html, url)
-  const title = line(document.title)
-  const language = line(document.documentElement?.getAttribute('lang'))
+  const document = parseDocument(html, url)
+  const title = oneLine(document.title)
   const article = new Readability(document, { serializer: (node) => node, keepClasses: true }).parse()
-  const turndown = converter(url)
-  // Lists of links and the like have no content that stands out, and all of it is wanted.
-  if (article && article.length >= 140) {
-    const facts = withoutEmpty({
-      byline: line(article.byline),
-      published: line(article.publishedTime),
-      site: line(article.siteName),
-      language: line(article.lang) || language,
-      description: line(article.excerpt),
-    })
+  const converter = createConverter(url)
+  // Pages such as lists of links have no main content, so all of their text is returned.
+  if (article && article.length >= 140)
     return {
-      title: line(article.title) || title,
-      markdown: clean(turndown.turndown(article.content)),
-      whole: false,
-      ...facts,
+      title: oneLine(article.title) || title,
+      markdown: tidyMarkdown(converter.turndown(article.content)),
+      ...withoutEmpty({ byline: oneLine(article.byline), published: oneLine(article.publishedTime) }),
     }
-  }
-  const again = open(html, url)
-  const description = line(again.querySelector('meta[name="description"]')?.getAttribute('content'))
-  for (const node of [...again.querySelectorAll(UNREAD)]) node.remove()
-  return {
-    title,
-    markdown: clean(turndown.turndown(again.body)),
-    whole: true,
-    ...withoutEmpty({ language, description }),
-  }
+  // Readability has changed the document.
+  const page = parseDocument(html, url)
+  for (const node of [...page.querySelectorAll(UNREADABLE)]) node.remove()
+  return { title, markdown: tidyMarkdown(converter.turndown(page.body)) }
 }
 
 function select({ html, url, each, fields }) {
-  const document = open(html, url)
-  // What a program says is no text of the page.
+  const document = parseDocument(html, url)
+  // Scripts and styles are not text of the page.
   for (const node of [...document.querySelectorAll('script,style,noscript,template')]) node.remove()
   return [...document.querySelectorAll(each)].map((row) => {
-    const found = Object.entries(fields).map(([name, [selector, attribute]]) => {
+    const values = Object.entries(fields).map(([name, [selector, attribute]]) => {
       const node = row.querySelector(selector)
-      return [name, line(attribute ? node?.getAttribute(attribute) : node?.textContent)]
+      return [name, oneLine(attribute ? node?.getAttribute(attribute) : node?.textContent)]
     })
-    return Object.fromEntries(found)
+    return Object.fromEntries(values)
   })
 }
 

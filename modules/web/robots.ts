@@ -12,8 +12,8 @@ interface Rules {
   isAllowed(url: string, agent: string): boolean | undefined
 }
 
-const KEPT_MS = 60 * 60_000
-const MOST_KEPT = 500
+const KEEP_MS = 60 * 60_000
+const MAX_KEPT = 500
 const MAX_BYTES = 500 * 1024
 const TIMEOUT_MS = 10_000
 
@@ -38,14 +38,14 @@ export function createRobots(now: () => number = () => performance.now()): Robot
       // Not bound to one caller: the result is shared and must not be cut short by one of them.
       let entry = cache.get(file)
       if (!entry || entry.expiresAt <= now()) {
-        entry = { expiresAt: now() + KEPT_MS, rules: fetchRules(file, fetch, signal).catch(() => undefined) }
+        entry = { expiresAt: now() + KEEP_MS, rules: fetchRules(file, fetch, signal).catch(() => undefined) }
         cache.set(file, entry)
-        for (const [other] of cache) if (cache.size > MOST_KEPT) cache.delete(other)
+        for (const [other] of cache) if (cache.size > MAX_KEPT) cache.delete(other)
       }
       const rules = await entry.rules
       if (signal.aborted) cache.delete(file)
       signal.throwIfAborted()
-      const parse = parserIn(await import('robots-parser'))
+      const parse = findParser(await import('robots-parser'))
       const agent = settings.user_agent.split(/[/\s]/)[0] || 'pegboard'
       if (rules !== undefined && parse(file, rules).isAllowed(url, agent) !== false) return
       throw denied(
@@ -61,7 +61,7 @@ export function createRobots(now: () => number = () => performance.now()): Robot
 type Parse = (url: string, rules: string) => Rules
 
 /** The package exports one function, which Node and bundlers wrap differently. */
-const parserIn = (loadedModule: unknown): Parse =>
+const findParser = (loadedModule: unknown): Parse =>
   typeof loadedModule === 'function'
     ? (loadedModule as Parse)
-    : parserIn((loadedModule as { readonly default: unknown }).default)
+    : findParser((loadedModule as { readonly default: unknown }).default)

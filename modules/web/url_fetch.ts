@@ -78,8 +78,8 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
     const headers = { ...checkHeaders(input.headers, login?.profile.allow_headers), ...login?.header }
     // Headers given by the caller set the content type.
     const type = Object.keys(input.headers).length === 0 ? body?.type : undefined
-    const saved = input.download_path === undefined ? undefined : await placeOf(input.download_path, config)
-    const maxBytes = input.max_bytes ?? (saved ? url_fetch.max_bytes_download : url_fetch.max_bytes)
+    const target = input.download_path === undefined ? undefined : await prepareFile(input.download_path, config)
+    const maxBytes = input.max_bytes ?? (target ? url_fetch.max_bytes_download : url_fetch.max_bytes)
     const follows = login ? login.profile.follow_redirects : url_fetch.guard.follow_redirects
     const init: FetchInit = {
       method: input.method,
@@ -99,20 +99,20 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
       maxWireBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
     }
     progress(0, undefined, `asking ${url.host}`)
-    const response = await client.clientsFor(config).requests(href, init).catch(refusedByGuard)
+    const response = await client.clientsFor(config).requests(href, init).catch(throwGuardError)
     const facts = {
-      url: shownUrl(response.url, login),
+      url: redactedUrl(response.url, login),
       method: input.method,
       status: response.status,
       content_type: response.headers.get('content-type') ?? '',
     }
-    if (saved) {
+    if (target) {
       if (!response.ok) {
         await response.body?.cancel()
-        throw nonSuccess({ ...facts, bytes: 0, path: input.download_path, saved: false })
+        throw createStatusError({ ...facts, bytes: 0, path: input.download_path, saved: false })
       }
-      const bytes = await saved.write(response, maxBytes, login?.spellings ?? [])
-      const { path, file } = saved
+      const bytes = await target.write(response, maxBytes, login?.spellings ?? [])
+      const { path, file } = target
       sendFile({
         data: '',
         filename: path.split('/').pop() ?? path,
@@ -124,13 +124,14 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
     const { bytes, truncated } = await readPart(response, maxBytes)
     const result = { ...facts, truncated, bytes: bytes.length, ...(await contentOf(bytes, response, login)) }
     const location = response.headers.get('location')
-    if (!response.ok) throw nonSuccess(location === null ? result : { ...result, location: shownUrl(location, login) })
+    if (!response.ok)
+      throw createStatusError(location === null ? result : { ...result, location: redactedUrl(location, login) })
     return result
   },
 })
 
 /** The URL may contain a secret too, so it is redacted. */
-const shownUrl = (url: string, login: Login | undefined): string =>
+const redactedUrl = (url: string, login: Login | undefined): string =>
   removeSecrets(redactUrl(url), login?.spellings ?? [])
 
 /** A failure that includes the response. */
@@ -141,7 +142,7 @@ interface ResponseData {
   readonly location?: string
   readonly [fact: string]: unknown
 }
-function nonSuccess(data: ResponseData): ToolError {
+function createStatusError(data: ResponseData): ToolError {
   const text = (data.body ?? data.body_text ?? '').replaceAll(/\s+/g, ' ').trim().slice(0, 1_000)
   const redirect = data.location === undefined ? '' : `It redirects to ${data.location}. `
   return new ToolError(`non-2xx status: ${data.status}`, {
@@ -150,7 +151,7 @@ function nonSuccess(data: ResponseData): ToolError {
   })
 }
 
-function refusedByGuard(error: unknown): never {
+function throwGuardError(error: unknown): never {
   if (isPegboardError(error) && error.code === 'E_SSRF_BLOCKED')
     throw new ToolError('private ip/localhost is not allowed by guard', {
       code: 'E_SSRF_BLOCKED',
@@ -167,7 +168,7 @@ function bodyOf(input: UrlFetchInput): { readonly text: string; readonly type: s
       `request body is only supported for POST/PUT/PATCH, not ${input.method}`,
       'Leave body out, or use another method.',
     )
-  const path = pathIn(input.body)
+  const path = findAliasPath(input.body)
   if (path !== undefined)
     throw invalid(`request body contains local file path "${path}"`, 'Read the file, and send its content.')
   return typeof input.body === 'string'
@@ -176,11 +177,11 @@ function bodyOf(input: UrlFetchInput): { readonly text: string; readonly type: s
 }
 
 /** A value that uses one of our folder aliases, which mean nothing to other servers. */
-function pathIn(value: unknown, depth = 0): string | undefined {
+function findAliasPath(value: unknown, depth = 0): string | undefined {
   if (typeof value === 'string') return /^file_(?:cache|state)_dir\/\S{1,300}$/.test(value) ? value : undefined
   if (typeof value !== 'object' || value === null || depth > 20) return undefined
   for (const inner of Object.values(value)) {
-    const path = pathIn(inner, depth + 1)
+    const path = findAliasPath(inner, depth + 1)
     if (path !== undefined) return path
   }
   return undefined
@@ -191,35 +192,40 @@ async function readPart(
   response: Response,
   maxBytes: number,
 ): Promise<{ readonly bytes: Buffer; readonly truncated: boolean }> {
-  const pieces: Uint8Array[] = []
+  const chunks: Uint8Array[] = []
   let size = 0
-  for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
-    pieces.push(piece)
-    size += piece.length
+  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    chunks.push(chunk)
+    size += chunk.length
     if (size > maxBytes) break
   }
-  return { bytes: Buffer.concat(pieces).subarray(0, maxBytes), truncated: size > maxBytes }
+  return { bytes: Buffer.concat(chunks).subarray(0, maxBytes), truncated: size > maxBytes }
 }
 
 /** The content shown to a model, with apparent secrets removed. */
 async function contentOf(bytes: Buffer, response: Response, login: Login | undefined) {
-  const hide = (text: string): string => redact(removeSecrets(text, login?.spellings ?? []))
+  const removeAllSecrets = (text: string): string => redact(removeSecrets(text, login?.spellings ?? []))
   const type = response.headers.get('content-type') ?? ''
   const text = textOf(bytes, type)
   if (text === undefined)
     return { binary: true as const, note: 'The response is not text; save it with download_path.' }
   const isPage = /html/i.test(type) || (type === '' && /^\s*<(?:!doctype|html)/i.test(text.slice(0, 500)))
-  if (!isPage) return { body: hide(text) }
+  if (!isPage) return { body: removeAllSecrets(text) }
   const page = await readPage(text, response.url)
-  if (page.text === '') return { body: hide(text) }
+  if (page.text === '') return { body: removeAllSecrets(text) }
   const links = page.links
     .slice(0, MAX_LINKS)
-    .map((link) => ({ text: hide(link.text), url: shownUrl(link.url, login) }))
-  return { extracted: true as const, title: hide(page.title), body_text: hide(page.text), links }
+    .map((link) => ({ text: removeAllSecrets(link.text), url: redactedUrl(link.url, login) }))
+  return {
+    extracted: true as const,
+    title: removeAllSecrets(page.title),
+    body_text: removeAllSecrets(page.text),
+    links,
+  }
 }
 
 /** Where a file is saved. @throws ToolError E_PATH_OUTSIDE_ROOT, E_VALIDATION */
-async function placeOf(given: string, settings: Settings) {
+async function prepareFile(given: string, settings: Settings) {
   const { base, paths } = downloadsOf(settings)
   const path = normalize(given.startsWith(`${ALIAS}/`) ? given.slice(ALIAS.length + 1) : given)
   const isLink = async (): Promise<boolean> =>
@@ -237,7 +243,7 @@ async function placeOf(given: string, settings: Settings) {
     /** Writes all or nothing. @returns the bytes */
     async write(response: Response, maxBytes: number, secrets: readonly string[]): Promise<number> {
       let size = 0
-      async function* counted(): AsyncGenerator<Uint8Array> {
+      async function* checkedChunks(): AsyncGenerator<Uint8Array> {
         const keys = secrets.map((secret) => Buffer.from(secret))
         const longest = Math.max(1, ...keys.map((key) => key.length))
         let tail = Buffer.alloc(0)
@@ -257,7 +263,7 @@ async function placeOf(given: string, settings: Settings) {
           yield piece
         }
       }
-      await paths.writeFile(path, counted())
+      await paths.writeFile(path, checkedChunks())
       return size
     },
   }

@@ -85,10 +85,10 @@ export function checkPrefix(href: string, allowed: readonly string[]): void {
  * Path segments that some servers resolve to the parent folder, because they read `%2F` as a slash. Plain ones are
  * resolved by the URL parser.
  */
-const CLIMBS = /(?:[/\\]|%2f|%5c)(?:\.|%2e){2}(?:[/\\]|%2f|%5c|$)/i
+const PARENT_SEGMENT = /(?:[/\\]|%2f|%5c)(?:\.|%2e){2}(?:[/\\]|%2f|%5c|$)/i
 
 /** A prefix that ends with a host name matches only that host, not longer names. */
 export function hasPrefix(href: string, prefix: string): boolean {
-  if (prefix === '' || !href.startsWith(prefix) || CLIMBS.test(href.split(/[?#]/, 1)[0] ?? '')) return false
+  if (prefix === '' || !href.startsWith(prefix) || PARENT_SEGMENT.test(href.split(/[?#]/, 1)[0] ?? '')) return false
   return !/^https?:\/\/[^/?#]+$/i.test(prefix) || /^(?:$|[/?#])/.test(href.slice(prefix.length))
 }

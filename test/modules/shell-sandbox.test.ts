@@ -38,7 +38,7 @@ describe('the sandbox of the shell', () => {
   it('is unavailable on Windows, whatever is installed', async () => {
     const started: string[][] = []
     expect(await trySandbox(systemOf('win32', 42, started), settingsOf(temporaryFolder()))).toEqual({
-      why: 'there is none for win32',
+      reason: 'there is none for win32',
       detail: '',
     })
     expect(started).toEqual([])
@@ -50,7 +50,7 @@ describe('the sandbox of the shell', () => {
     expect(await trySandbox(systemOf('darwin', 42, started), settings)).toMatchObject({ kind: 'seatbelt' })
     expect(started.map(([command, flag]) => [command, flag])).toEqual([['/usr/bin/sandbox-exec', '-p']])
     expect(await trySandbox(systemOf('darwin', 1), settings)).toMatchObject({
-      why: 'seatbelt does not work on this machine',
+      reason: 'seatbelt does not work on this machine',
     })
   })
 

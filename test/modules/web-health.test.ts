@@ -7,10 +7,10 @@ it('an engine that asked for a long pause is not asked earlier, because a later 
     () => undefined,
     () => now,
   )
-  health.failed('http://engine', 60_000)
-  health.failed('http://engine', 1_000)
+  health.markFailed('http://engine', 60_000)
+  health.markFailed('http://engine', 1_000)
   now = 2_000
-  expect(health.isUp('http://engine')).toBe(false)
+  expect(health.isHealthy('http://engine')).toBe(false)
   now = 60_000
-  expect(health.isUp('http://engine')).toBe(true)
+  expect(health.isHealthy('http://engine')).toBe(true)
 })

@@ -1,10 +1,11 @@
 import { ToolError } from 'pegboard'
+import { asRecord } from '../../_is-record.ts'
 import { bytesOf, parseJsonText } from '../../_text.ts'
 import { crawl4aiUrl, type Settings } from '../config.ts'
-import { recordOf, stringOf } from './engine.ts'
+import { asString } from './engine.ts'
 import type { ReadingEngine } from './reading-engine.ts'
 
-const PROBE_MS = 3_000
+const PROBE_TIMEOUT_MS = 3_000
 
 const headersOf = ({ fetch }: Settings): Record<string, string> => ({
   accept: 'application/json',
@@ -13,23 +14,23 @@ const headersOf = ({ fetch }: Settings): Record<string, string> => ({
 
 /** A Crawl4AI server, which renders pages in a browser: for pages built by scripts. */
 export const crawl4ai: ReadingEngine = {
-  async isThere({ settings, clients, health, signal }, raw) {
+  async isAvailable({ settings, clients, health, signal }, raw) {
     const base = crawl4aiUrl(settings)
     // It cannot return raw pages; after a failure it is tried again later.
-    if (base === '' || raw || !health.isUp(base)) return false
+    if (base === '' || raw || !health.isHealthy(base)) return false
     return await health.probe(base, settings.health_seconds * 1000, async () => {
       const response = await clients.engines(`${base}/health`, {
         headers: headersOf(settings),
         signal,
         redirect: 'error',
-        timeoutMs: PROBE_MS,
+        timeoutMs: PROBE_TIMEOUT_MS,
       })
       await response.body?.cancel()
       return response.ok
     })
   },
-  async read(url, _raw, use) {
-    const { settings, clients, signal, health } = use
+  async read(url, _raw, context) {
+    const { settings, clients, signal, health } = context
     const base = crawl4aiUrl(settings)
     try {
       const response = await clients.engines(`${base}/md`, {
@@ -40,17 +41,17 @@ export const crawl4ai: ReadingEngine = {
         redirect: 'error',
         timeoutMs: settings.fetch.timeout * 1000,
       })
-      const content = recordOf(parseJsonText((await bytesOf(response)).toString('utf8'))?.value)
-      const text = stringOf(content['markdown'])
-      if (!response.ok || content['success'] !== true || text.trim() === '') throw failed(response.status)
+      const content = asRecord(parseJsonText((await bytesOf(response)).toString('utf8'))?.value)
+      const text = asString(content['markdown'])
+      if (!response.ok || content['success'] !== true || text.trim() === '') throw createReadError(response.status)
       const title = /^#\s+(.{1,300})$/m.exec(text)?.[1]
       return { url, text, content_type: 'text/markdown', ...(title === undefined ? {} : { title }) }
     } catch (error) {
-      if (!use.signal.aborted) health.failed(base, settings.health_seconds * 1000)
+      if (!context.signal.aborted) health.markFailed(base, settings.health_seconds * 1000)
       throw error
     }
   },
 }
 
-const failed = (status: number): ToolError =>
+const createReadError = (status: number): ToolError =>
   new ToolError(`crawl4ai could not read the page (status ${status}).`, { code: 'E_BACKEND_UNAVAILABLE' })

@@ -1,5 +1,6 @@
 import { type CallContext, type Fetch, ToolError } from 'pegboard'
 import { unavailable } from '../../_errors.ts'
+import { asRecord } from '../../_is-record.ts'
 import { oneLine } from '../../_page.ts'
 import { bytesOf, parseJsonText } from '../../_text.ts'
 import type { Category, Settings } from '../config.ts'
@@ -42,36 +43,34 @@ export interface SearchEngine {
   addressIn(settings: Settings): string | undefined
   categoriesIn(settings: Settings): readonly Category[]
   /** @throws PegboardError E_RATE_LIMITED, E_BACKEND_UNAVAILABLE, and errors of fetch */
-  search(request: SearchRequest, use: SearchContext): Promise<readonly Result[]>
+  search(request: SearchRequest, context: SearchContext): Promise<readonly Result[]>
 }
 
-export const stringOf = (value: unknown): string => (typeof value === 'string' ? value : '')
-export const recordOf = (value: unknown): Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {}
-export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
+export const asString = (value: unknown): string => (typeof value === 'string' ? value : '')
+export const asArray = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
 const MAX_TITLE = 300
 const MAX_SNIPPET = 1_000
 /** Invisible characters, which may hide text. */
-const UNSEEN = /\p{Cc}|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\u{e0000}|[\u{e0001}-\u{e007f}]/gu
+const INVISIBLE = /\p{Cc}|[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\u{e0000}|[\u{e0001}-\u{e007f}]/gu
 
 /** Text of others on one line, without markup, shortened. */
 const toPlainText = (text: unknown, maxLength = MAX_SNIPPET): string => {
   const line = oneLine(
-    stringOf(text)
+    asString(text)
       .slice(0, 8 * maxLength)
       .replaceAll(/<\/?[a-z][^<>]{0,500}>/gi, ''),
-  ).replaceAll(UNSEEN, '')
+  ).replaceAll(INVISIBLE, '')
   return line.length > maxLength ? `${line.slice(0, maxLength)}…` : line
 }
 
 const addressOf = (value: unknown): string | undefined => {
-  const address = stringOf(value)
+  const address = asString(value)
   return /^https?:\/\//i.test(address) && address.length <= 4_096 && URL.canParse(address) ? address : undefined
 }
 
 /** A search result without missing fields; undefined if it has no page or image address. */
-export function resultOf(fields: Partial<Record<keyof Result, unknown>>): readonly Result[] {
+export function toResults(fields: Partial<Record<keyof Result, unknown>>): readonly Result[] {
   const url = addressOf(fields.url) ?? addressOf(fields.image_url)
   if (url === undefined) return []
   const [image_url, thumbnail_url] = [addressOf(fields.image_url), addressOf(fields.thumbnail_url)]
@@ -104,7 +103,7 @@ export async function requestEngine(
     timeoutMs: settings.search.timeout * 1000,
   })
   const bytes = await bytesOf(response)
-  if (!response.ok) throw refusedBy(name, response)
+  if (!response.ok) throw createStatusError(name, response)
   return { status: response.status, bytes, type: response.headers.get('content-type') ?? '' }
 }
 
@@ -112,16 +111,16 @@ export async function requestEngine(
 export async function requestJson(
   name: string,
   url: URL,
-  use: SearchContext,
+  context: SearchContext,
   headers?: Readonly<Record<string, string>>,
 ) {
-  const { bytes } = await requestEngine(name, url, use, headers)
+  const { bytes } = await requestEngine(name, url, context, headers)
   const json = parseJsonText(bytes.toString('utf8'))
   if (!json) throw new ToolError(`${name} answered with something other than JSON.`, { code: 'E_BACKEND_UNAVAILABLE' })
-  return recordOf(json.value)
+  return asRecord(json.value)
 }
 
-function refusedBy(name: string, response: Response): ToolError {
+function createStatusError(name: string, response: Response): ToolError {
   const message = `web_search non-2xx status=${response.status} (${name})`
   if (response.status !== 429) return unavailable(message, hintFor(name, response.status))
   const after = Number(response.headers.get('retry-after') ?? response.headers.get('x-ratelimit-reset')?.split(',')[0])

@@ -3,22 +3,24 @@ import { tooLarge } from '../../_errors.ts'
 import { oneLine, readPage } from '../../_page.ts'
 import { bytesOf, textOf } from '../../_text.ts'
 import { SETTING } from '../config.ts'
-import { textOfTool } from './mcp.ts'
+import { callTextTool } from './mcp.ts'
 import type { Page, ReadContext, ReadingEngine } from './reading-engine.ts'
 
 /** The built-in reader, or the server tool that the operator configured instead. */
 export const mcp_fetch: ReadingEngine = {
-  isThere: async () => true,
-  async read(url, raw, use) {
-    const { mcp_tool } = use.settings.fetch
-    return mcp_tool === undefined ? await readItself(url, raw, use) : await readBy(mcp_tool, url, raw, use)
+  isAvailable: async () => true,
+  async read(url, raw, context) {
+    const { mcp_tool } = context.settings.fetch
+    return mcp_tool === undefined
+      ? await readPageItself(url, raw, context)
+      : await readWithTool(mcp_tool, url, raw, context)
   },
 }
 
 const ACCEPT = 'text/html, application/xhtml+xml, text/markdown;q=0.9, text/plain;q=0.8, */*;q=0.5'
 const PICTURE = /^image\/(?:png|jpeg|gif|webp)\b/i
 
-async function readItself(
+async function readPageItself(
   url: string,
   raw: boolean,
   { clients, signal, principal, settings, reader }: ReadContext,
@@ -56,8 +58,8 @@ async function readItself(
   return { ...common, text, title }
 }
 
-async function readBy(tool: string, url: string, raw: boolean, { call, settings }: ReadContext): Promise<Page> {
-  const { text } = await textOfTool(call, tool, { url, raw, start_index: 0, max_length: 999_999 })
+async function readWithTool(tool: string, url: string, raw: boolean, { call, settings }: ReadContext): Promise<Page> {
+  const { text } = await callTextTool(call, tool, { url, raw, start_index: 0, max_length: 999_999 })
   const content = text.replace(/^Contents of \S+:\s*\n/, '')
   if (content.length > settings.fetch.max_bytes) checkSize(String(content.length), settings.fetch.max_bytes)
   return { url, text: content, content_type: raw ? 'text/html' : 'text/markdown' }

@@ -34,6 +34,6 @@ export interface ReadContext {
  */
 export interface ReadingEngine {
   /** True if it is configured and healthy. */
-  isThere(use: ReadContext, raw: boolean): Promise<boolean>
-  read(url: string, raw: boolean, use: ReadContext): Promise<Page>
+  isAvailable(context: ReadContext, raw: boolean): Promise<boolean>
+  read(url: string, raw: boolean, context: ReadContext): Promise<Page>
 }

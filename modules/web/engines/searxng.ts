@@ -1,5 +1,6 @@
+import { asRecord } from '../../_is-record.ts'
 import { CATEGORIES, type Category } from '../config.ts'
-import { listOf, recordOf, requestJson, resultOf, type SearchEngine, stringOf } from './engine.ts'
+import { asArray, asString, requestJson, type SearchEngine, toResults } from './engine.ts'
 
 const NAMES: Readonly<Record<Category, string>> = {
   text: 'general',
@@ -18,18 +19,18 @@ export const searxng: SearchEngine = {
   nameIn: () => 'searxng',
   addressIn: ({ search }) => search.searxng_url || undefined,
   categoriesIn: () => CATEGORIES,
-  async search({ query, category }, use) {
-    const { searxng_url, safesearch, language } = use.settings.search
+  async search({ query, category }, context) {
+    const { searxng_url, safesearch, language } = context.settings.search
     const url = new URL(`${searxng_url.replace(/\/+$/, '')}/search`)
     url.searchParams.set('q', query)
     url.searchParams.set('format', 'json')
     url.searchParams.set('categories', NAMES[category])
     url.searchParams.set('safesearch', SAFE[safesearch])
     if (language !== '') url.searchParams.set('language', language)
-    const response = await requestJson('searxng', url, use)
-    return listOf(response['results']).flatMap((result) => {
-      const row = recordOf(result)
-      return resultOf({
+    const response = await requestJson('searxng', url, context)
+    return asArray(response['results']).flatMap((result) => {
+      const row = asRecord(result)
+      return toResults({
         title: row['title'],
         url: row['url'],
         snippet: row['content'],
@@ -43,4 +44,4 @@ export const searxng: SearchEngine = {
   },
 }
 
-const withScheme = (address: unknown): string => stringOf(address).replace(/^\/\//, 'https://')
+const withScheme = (address: unknown): string => asString(address).replace(/^\/\//, 'https://')

@@ -8,7 +8,7 @@ type Reason = 'INVALID_FORMAT' | 'INVALID_PROTOCOL' | 'DNS_RESOLUTION_FAILED' | 
  * @returns the address
  * @throws ToolError E_VALIDATION, E_DNS, E_SSRF_BLOCKED, with fixed reasons
  */
-export async function checkTarget(address: string, fetch: GuardedFetch): Promise<string> {
+export async function checkAddress(address: string, fetch: GuardedFetch): Promise<string> {
   const url = URL.canParse(address.trim()) ? new URL(address.trim()) : undefined
   if (!url)
     throw createRefusal(
