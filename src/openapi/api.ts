@@ -21,6 +21,7 @@ import { createDocumentError, hashOf, type LoadedDocument, loadDocument } from '
 import { findAddressProblem, originsOf } from './api-origins.ts'
 import { baseOf, buildRequest } from './build-request.ts'
 import { findCredentialProblems } from './credential-problems.ts'
+import { findDocumentProblems } from './document-problems.ts'
 import { type ApiSettings, isUrl } from './openapi-options.ts'
 import { isTooLarge, sourceOf } from './operation-source.ts'
 import { isOperation, type ListedOperation, type OperationRecord, operationsOf } from './operations.ts'
@@ -352,10 +353,15 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
 
   const findProblems = (): string[] => namingProblems(`openapi.${id}.tools`, id, settings, toolsByName, catalog)
 
-  function findDocumentProblems(): string[] {
+  function listDocumentProblems(): string[] {
     const apiDocument = document ?? (isDocumentLost ? undefined : documents.get(key))
     if (!apiDocument) return []
-    return [...findAddressProblem(id, settings, apiDocument), ...findCredentialProblems(id, settings, apiDocument)]
+    const used = usedOperations().filter(({ name }) => isAllowed(name))
+    return [
+      ...findAddressProblem(id, settings, apiDocument),
+      ...findCredentialProblems(id, settings, apiDocument),
+      ...findDocumentProblems(id, apiDocument, used, storedList?.operations ?? []),
+    ]
   }
 
   async function call(
@@ -437,7 +443,7 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
     },
     refresh,
     status: () => ({ id, module, state, tools: tools.length, ...(reason === undefined ? {} : { reason }) }),
-    problems: () => [...findProblems(), ...findDocumentProblems()],
+    problems: () => [...findProblems(), ...listDocumentProblems()],
     async stop() {
       stopped = true
       cancel?.()

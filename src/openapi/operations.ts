@@ -151,6 +151,10 @@ export const listParameters = (document: Json, ...places: readonly Json[]): read
     .map((raw) => lookUp(document, raw))
     .filter((parameter) => typeof parameter?.['in'] === 'string' && typeof parameter['name'] === 'string') as Json[]
 
+/** The names of the parameters in a path. */
+export const placeholdersIn = (path: string): string[] =>
+  [...path.matchAll(/\{([^{}]+)\}/g)].map(([, name]) => name as string)
+
 export const effectOf = (method: Method): Effect =>
   method === 'get' || method === 'head' ? 'read' : method === 'delete' ? 'destructive' : 'write'
 

@@ -7,7 +7,7 @@ import { lookUp } from './api-document.ts'
 import { FORM, isJson, isText, MULTIPART } from './media-types.ts'
 import { type Part, planPart } from './multipart.ts'
 import { type Converter, createConverter } from './operation-schema.ts'
-import { descriptionOf, findOperation, listParameters, type OperationRecord } from './operations.ts'
+import { descriptionOf, findOperation, listParameters, type OperationRecord, placeholdersIn } from './operations.ts'
 
 export type ParameterLocation = 'path' | 'query' | 'header' | 'cookie'
 
@@ -63,7 +63,7 @@ export interface OperationDefinition {
   readonly unusable?: boolean
 }
 
-const LOCATIONS: readonly ParameterLocation[] = ['path', 'query', 'header', 'cookie']
+export const LOCATIONS: readonly ParameterLocation[] = ['path', 'query', 'header', 'cookie']
 const OWN_HEADERS = new Set(['accept', 'content-type', 'authorization', 'content-length', 'host', 'cookie'])
 
 export function defineOperation(document: Json, record: OperationRecord): OperationDefinition {
@@ -80,7 +80,7 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
     return longerName
   }
 
-  const parameters = parametersOf(document, item, operation).map((raw) => {
+  const parameters = parametersOf(document, record, item, operation).map((raw) => {
     const parameter = createParameter(raw, findFreeName)
     const [schema, exampleValue] = schemaOf(document, raw)
     properties[parameter.argument] = addDescription(converter.convert(schema), raw)
@@ -126,14 +126,17 @@ export function defineOperation(document: Json, record: OperationRecord): Operat
   }
 }
 
-/** Parameters of the path, unless the operation overrides them. */
-function parametersOf(document: Json, item: Json, operation: Json): Json[] {
+/** Parameters of the path, unless the operation overrides them. Those that nothing declares are text. */
+function parametersOf(document: Json, { path }: OperationRecord, item: Json, operation: Json): Json[] {
   const parameters = new Map<string, Json>()
   for (const parameter of listParameters(document, item, operation)) {
     if (!LOCATIONS.includes(parameter['in'] as ParameterLocation)) continue
     if (parameter['in'] === 'header' && OWN_HEADERS.has(String(parameter['name']).toLowerCase())) continue
     parameters.set(`${parameter['in']} ${parameter['name']}`, parameter)
   }
+  for (const name of placeholdersIn(path))
+    if (!parameters.has(`path ${name}`))
+      parameters.set(`path ${name}`, { name, in: 'path', schema: { type: 'string' } })
   return [...parameters.values()].sort(
     (a, b) => LOCATIONS.indexOf(a['in'] as ParameterLocation) - LOCATIONS.indexOf(b['in'] as ParameterLocation),
   )

@@ -7,7 +7,7 @@ async function define(operation: object, more: object = {}) {
   const document = {
     openapi: '3.0.3',
     info: {},
-    paths: { '/x/{id}': { put: { responses: {}, ...operation } } },
+    paths: { '/x': { put: { responses: {}, ...operation } } },
     ...more,
   }
   const [record] = await operationsOf(document)
