@@ -5,7 +5,7 @@ import { parseJson } from '../core/parse-json-text.ts'
 import { parseRetryAfter } from '../core/retry-after.ts'
 import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
-import { isJson, isText } from './media-types.ts'
+import { decodeText, isJson, isText } from './media-types.ts'
 import type { ApiResponse } from './send-request.ts'
 import { LONE_SURROGATE } from './serialize-parameters.ts'
 
@@ -31,7 +31,7 @@ export function resultOf(
     return withStructure([{ type: 'text', text }], hasOutputSchema ? {} : undefined)
   }
   if (type === '' || isText(type)) {
-    const text = sanitizeText(redact(response.body.toString('utf8')))
+    const text = sanitizeText(redact(decodeText(response.body, type)))
     const value = isJson(type) ? parseBody(text) : undefined
     if (typeof value === 'object' && value !== null) sanitize(value)
     if (value === undefined)
@@ -73,7 +73,7 @@ function failureOf(
   now: number,
 ): ToolError {
   const { status, reason, headers, body } = response
-  const fullText = type === '' || isText(type) ? sanitizeText(redact(body.toString('utf8'))).trim() : ''
+  const fullText = type === '' || isText(type) ? sanitizeText(redact(decodeText(body, type))).trim() : ''
   const text = fullText.length > MAX_ERROR ? `${fullText.slice(0, MAX_ERROR)}…` : fullText
   const retryAfterMs =
     status === 429 || status === 503 ? parseRetryAfter([headers['retry-after']].flat()[0], now) : undefined

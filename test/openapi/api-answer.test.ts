@@ -54,6 +54,11 @@ beforeAll(async () => {
     if (what === '/echo') return send(200, 'application/json', JSON.stringify({ url, headers }))
     if (what === '/picture') return send(200, 'image/png', Buffer.from([1, 2, 3]))
     if (what === '/bytes') return send(200, 'application/zip', Buffer.from([1, 2, 3]))
+    if (what === '/latin') return send(200, 'text/csv; charset=iso-8859-1', Buffer.from('name;ä', 'latin1'))
+    if (what === '/quoted')
+      return send(200, 'Application/JSON; Charset="UTF-16LE"', Buffer.from('{"a":"ä"}', 'utf16le'))
+    if (what === '/unknown') return send(200, 'text/plain; charset=klingon', 'ä')
+    if (what === '/latinerror') return send(400, 'text/plain;charset=windows-1252', Buffer.from('für \x80', 'latin1'))
     if (what === '/empty') return response.writeHead(204).end()
     if (what === '/moved') return response.writeHead(302, { location: 'http://169.254.169.254/' }).end()
     if (what === '/busy') return send(429, 'application/json', '{"error":"slow down"}', { 'retry-after': '7' })
@@ -95,6 +100,16 @@ describe('a response', () => {
         content: [{ type: 'resource', resource: { uri: 'api://a%20get', mimeType: 'application/zip', blob: 'AQID' } }],
       })
       expect(await call(get, { what: 'empty' })).toEqual({ content: [{ type: 'text', text: 'Done: 204 No Content.' }] })
+    }))
+
+  it('is decoded with its charset, or as UTF-8', () =>
+    withApis(api(), async ({ call }) => {
+      expect(await call(get, { what: 'latin' })).toEqual({ content: [{ type: 'text', text: 'name;ä' }] })
+      expect(await call(get, { what: 'quoted' })).toMatchObject({ structuredContent: { a: 'ä' } })
+      expect(await call(get, { what: 'unknown' })).toEqual({ content: [{ type: 'text', text: 'ä' }] })
+      await expect(call(get, { what: 'latinerror' })).rejects.toMatchObject({
+        message: 'a get was answered 400 Bad Request: für €',
+      })
     }))
 
   it('has no hidden text', () =>
