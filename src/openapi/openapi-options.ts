@@ -48,7 +48,7 @@ export const apiOptions = z.lazy(() =>
     document: z.string().min(1).describe('OpenAPI 3.x document: a file (relative to this file) or a URL.'),
     enabled: z.boolean().default(true).describe('Set to false to turn the API off.'),
     summary: z.string().optional().describe('One line about the API, shown with its category.'),
-    baseUrl: z.url().optional().describe("Base URL of the API, instead of the document's servers."),
+    baseUrl: z.url().optional().describe('Base URL of the API, instead of all servers that the document names.'),
     headers: z.record(z.string(), z.string()).default({}).describe('Headers sent with every call.'),
     auth: z
       .union([profile, z.record(z.string(), profile)])

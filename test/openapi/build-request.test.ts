@@ -331,6 +331,24 @@ describe('a request', () => {
       expect(server.seen.length).toBe(before)
     }))
 
+  it('goes to baseUrl, also if the path or operation has a server of its own', async () => {
+    const servers = [{ url: 'https://files.example.com/v2' }]
+    const paths = {
+      '/a': { get: { operationId: 'a', servers, responses: {} } },
+      '/b': { servers, put: { operationId: 'b', responses: {} } },
+    }
+    writeFileSync(`${files.dir}/servers.json`, JSON.stringify({ ...DOCUMENT, paths }))
+    await withApis(
+      { things: { document: `${files.dir}/servers.json`, baseUrl: `${server.url}/v1` } },
+      async ({ call }) => {
+        await call('api_things.a')
+        expect(last().url).toBe('/v1/a')
+        await call('api_things.b')
+        expect(last().url).toBe('/v1/b')
+      },
+    )
+  })
+
   it('does not reach private addresses that only the document names', () => {
     writeFileSync(`${files.dir}/local.json`, JSON.stringify({ ...DOCUMENT, servers: [{ url: 'http://127.0.0.1:9/' }] }))
     return withApis({ things: { document: `${files.dir}/local.json` } }, async ({ call }) => {
