@@ -46,6 +46,7 @@ export function createSender(id: string, mayBePrivate: (url: URL) => boolean, se
     const agent = agents.get(allowPrivate) ?? createAgent(allowPrivate, setting)
     agents.set(allowPrivate, agent)
     const limit = abortAfter(signal, timeoutMs)
+    let isAnswered = false
     try {
       const undici = (await import('undici')).default
       const response = await undici.request(url, {
@@ -55,13 +56,15 @@ export function createSender(id: string, mayBePrivate: (url: URL) => boolean, se
         signal: limit.signal,
         dispatcher: await agent,
       })
+      isAnswered = true
       const body = await readAll(response.body, maxBytes, () => createTooLargeError(maxBytes))
       const { statusCode: status, headers } = response
       return { status, reason: STATUS_CODES[status] ?? '', headers, body }
     } catch (error) {
       if (signal?.aborted) throw signal.reason
       if (limit.timedOut) throw new PegboardError('E_TIMEOUT', `The API ${id} did not answer within ${timeoutMs} ms.`)
-      throw isPegboardError(error) ? error : createUnavailableError(error)
+      if (isPegboardError(error)) throw error
+      throw isAnswered ? createTruncatedError(id, request.method, error) : createUnavailableError(error)
     } finally {
       limit.free()
     }
@@ -89,6 +92,22 @@ const rulesFor = (allowPrivate: boolean, setting: string) => ({
   http: allowPrivate,
   setting,
 })
+
+/** Repeating the request is safe only if it changes nothing. */
+function createTruncatedError(id: string, method: string, cause: unknown): PegboardError {
+  const isSafe = method === 'GET' || method === 'HEAD'
+  return new PegboardError(
+    'E_BACKEND_UNAVAILABLE',
+    `The API ${id} closed the connection before the end of its response.`,
+    {
+      cause,
+      retryable: isSafe,
+      hint: isSafe
+        ? 'Try again later.'
+        : 'The API may have done what the call asked for. Check this before you call it again.',
+    },
+  )
+}
 
 const createTooLargeError = (maxBytes: number): PegboardError =>
   new PegboardError('E_TOO_LARGE', `The answer is larger than ${maxBytes} bytes.`, {

@@ -72,6 +72,10 @@ beforeAll(async () => {
       return send(200, 'application/json', JSON.stringify({ a: `said\u202e${String.fromCodePoint(0xe006f, 0xe0062)}` }))
     if (what === '/numbers')
       return send(200, 'application/json', '{"id":9007199254740993,"list":[{"big":1e400}],"plain":9007199254740991}')
+    if (what === '/cut') {
+      response.writeHead(200, { 'content-type': 'text/plain', 'content-length': '1000' }).write('abc')
+      return setTimeout(() => response.destroy(), 20)
+    }
     if (what === '/slow') return undefined
     send(404, 'application/json', '{"error":"no such thing"}')
   })
@@ -169,6 +173,22 @@ describe('a response', () => {
       const call_ = call(get, { what: 'slow' }, abort.signal)
       abort.abort(new Error('no longer wanted'))
       await expect(call_).rejects.toThrow('no longer wanted')
+    }))
+
+  it('that ends too early is an error, which says that the API has the request', () =>
+    withApis(api(), async ({ call }) => {
+      await expect(call(get, { what: 'cut' })).rejects.toMatchObject({
+        code: 'E_BACKEND_UNAVAILABLE',
+        message: 'The API a closed the connection before the end of its response.',
+        hint: 'Try again later.',
+        retryable: true,
+      })
+      await expect(call('api_a.list', { what: 'cut' })).rejects.toMatchObject({
+        code: 'E_BACKEND_UNAVAILABLE',
+        message: 'The API a closed the connection before the end of its response.',
+        hint: 'The API may have done what the call asked for. Check this before you call it again.',
+        retryable: false,
+      })
     }))
 
   it('of an unreachable API names the API, and not its address', () =>
