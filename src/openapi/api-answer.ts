@@ -1,10 +1,12 @@
-import { ToolError } from '../core/errors.ts'
+import { PegboardError, ToolError } from '../core/errors.ts'
 import { classifyFailure } from '../core/failure-class.ts'
 import { isRecord } from '../core/is-record.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { parseJson } from '../core/parse-json-text.ts'
 import { parseRetryAfter } from '../core/retry-after.ts'
 import { sanitize, sanitizeText } from '../core/sanitize.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
+import { truncate } from '../core/truncate.ts'
 import { decodeText, isJson, isText } from './media-types.ts'
 import type { ApiResponse } from './send-request.ts'
 import { LONE_SURROGATE } from './serialize-parameters.ts'
@@ -15,7 +17,7 @@ const DAY_MS = 86_400_000
 /**
  * An API's response as an MCP result. JSON becomes structured content and text; a list is placed under `items`.
  * @param hasOutputSchema true if the tool lists an output schema, so that structured content is required
- * @throws ToolError for every status except 2xx, with status, body and class
+ * @throws ToolError for every status except 2xx, with status, body and class; E_REDIRECT_BLOCKED for a redirect
  */
 export function resultOf(
   name: string,
@@ -71,23 +73,40 @@ function failureOf(
   type: string,
   redact: (text: string) => string,
   now: number,
-): ToolError {
+): PegboardError {
   const { status, reason, headers, body } = response
+  const answered = `${name} was answered ${status}${reason ? ` ${reason}` : ''}`
+  if (status < 400 && status !== 304) return createRedirectError(answered, response, redact)
   const fullText = type === '' || isText(type) ? sanitizeText(redact(decodeText(body, type))).trim() : ''
   const text = fullText.length > MAX_ERROR ? `${fullText.slice(0, MAX_ERROR)}…` : fullText
   const retryAfterMs =
     status === 429 || status === 503 ? parseRetryAfter([headers['retry-after']].flat()[0], now) : undefined
   const waitMs = retryAfterMs && Math.min(retryAfterMs, DAY_MS)
-  const isRedirect = status >= 300 && status < 400 && status !== 304
-  const explanation = isRedirect
-    ? 'a redirect, which is not followed'
-    : status === 304
-      ? 'nothing has changed'
-      : text || 'no more'
-  return new ToolError(`${name} was answered ${status}${reason ? ` ${reason}` : ''}: ${explanation}`, {
+  return new ToolError(`${answered}: ${status === 304 ? 'nothing has changed' : text || 'no more'}`, {
     class: classifyFailure(text, { status }),
-    ...(isRedirect || status === 304 ? { hint: '' } : {}),
+    ...(status === 304 ? { hint: '' } : {}),
     ...(waitMs === undefined ? {} : { hint: `Try again in ${Math.ceil(waitMs / 1_000)} s.`, retryAfterMs: waitMs }),
     data: { status, ...(text === '' ? {} : { body: isJson(type) ? (parseBody(text) ?? text) : text }) },
   })
+}
+
+/** Redirects may lead anywhere, and the request has credentials. */
+function createRedirectError(
+  answered: string,
+  { status, headers, url }: ApiResponse,
+  redact: (text: string) => string,
+): PegboardError {
+  const header = [headers['location']].flat()[0]
+  const isAddress = header !== undefined && URL.canParse(header, url.href)
+  const location = isAddress ? truncate(sanitizeText(redact(new URL(header, url).href)), MAX_ERROR) : undefined
+  const target = location ?? 'an address that it does not name'
+  return new PegboardError(
+    'E_REDIRECT_BLOCKED',
+    `${answered}: it redirects to ${target}. Pegboard does not follow redirects of APIs.`,
+    {
+      class: 'server_setup',
+      hint: 'Use another tool for this address. If the whole API has moved, the operator can change its baseUrl.',
+      data: { status, ...omitUndefined({ location }) },
+    },
+  )
 }

@@ -17,6 +17,8 @@ export interface ApiRequest {
 }
 
 export interface ApiResponse {
+  /** The address of the request. May contain secrets. */
+  readonly url: URL
   readonly status: number
   /** Status text, such as `Not Found`. */
   readonly reason: string
@@ -59,7 +61,7 @@ export function createSender(id: string, mayBePrivate: (url: URL) => boolean, se
       isAnswered = true
       const body = await readAll(response.body, maxBytes, () => createTooLargeError(maxBytes))
       const { statusCode: status, headers } = response
-      return { status, reason: STATUS_CODES[status] ?? '', headers, body }
+      return { url, status, reason: STATUS_CODES[status] ?? '', headers, body }
     } catch (error) {
       if (signal?.aborted) throw signal.reason
       if (limit.timedOut) throw new PegboardError('E_TIMEOUT', `The API ${id} did not answer within ${timeoutMs} ms.`)

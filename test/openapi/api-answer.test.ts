@@ -61,6 +61,9 @@ beforeAll(async () => {
     if (what === '/latinerror') return send(400, 'text/plain;charset=windows-1252', Buffer.from('für \x80', 'latin1'))
     if (what === '/empty') return response.writeHead(204).end()
     if (what === '/moved') return response.writeHead(302, { location: 'http://169.254.169.254/' }).end()
+    if (what === '/relative') return response.writeHead(307, { location: '/login?token=a-token-to-hide' }).end('moved')
+    if (what === '/nowhere') return response.writeHead(303).end()
+    if (what === '/unchanged') return response.writeHead(304).end()
     if (what === '/busy') return send(429, 'application/json', '{"error":"slow down"}', { 'retry-after': '7' })
     if (what === '/broken') return send(500, 'text/html', `<h1>${headers.authorization}</h1>`)
     if (what === '/large') return send(200, 'text/plain', 'x'.repeat(5_000))
@@ -157,9 +160,36 @@ describe('a response', () => {
         retryAfterMs: 7_000,
         hint: 'Try again in 7 s.',
       })
+    }))
+
+  it('that redirects is not followed, and names the new address', () =>
+    withApis(api({ auth: { '*': { type: 'bearer', token: 'a-token-to-hide' } } }), async ({ call }) => {
+      const hint = 'Use another tool for this address. If the whole API has moved, the operator can change its baseUrl.'
+      const before = server.seen.length
       await expect(call(get, { what: 'moved' })).rejects.toMatchObject({
-        message: 'a get was answered 302 Found: a redirect, which is not followed',
+        code: 'E_REDIRECT_BLOCKED',
+        message:
+          'a get was answered 302 Found: it redirects to http://169.254.169.254/. Pegboard does not follow redirects of APIs.',
+        hint,
+        retryable: false,
+        data: { status: 302, location: 'http://169.254.169.254/' },
       })
+      await expect(call(get, { what: 'relative' })).rejects.toMatchObject({
+        code: 'E_REDIRECT_BLOCKED',
+        message: `a get was answered 307 Temporary Redirect: it redirects to ${server.url}/login?token=<secret>. Pegboard does not follow redirects of APIs.`,
+        hint,
+      })
+      await expect(call(get, { what: 'nowhere' })).rejects.toMatchObject({
+        code: 'E_REDIRECT_BLOCKED',
+        message:
+          'a get was answered 303 See Other: it redirects to an address that it does not name. Pegboard does not follow redirects of APIs.',
+        data: { status: 303 },
+      })
+      await expect(call(get, { what: 'unchanged' })).rejects.toMatchObject({
+        code: 'E_TOOL_FAILED',
+        message: 'a get was answered 304 Not Modified: nothing has changed',
+      })
+      expect(server.seen.length).toBe(before + 4)
     }))
 
   it('that is too large, too late or missing is rejected', () =>
