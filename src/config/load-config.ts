@@ -19,7 +19,7 @@ import { describeUnset, fillVariables, secretNames, type VariableSources } from 
 export interface Config extends Readonly<Omit<FileSettings, ChangedKey>> {
   /** The configuration file; undefined without one. */
   readonly file: string | undefined
-  /** Folder of drop-in modules; undefined without a configuration file. */
+  /** Folder of drop-in modules; undefined if there is no configuration file and the setting is absent. */
   readonly modulesDir: string | undefined
   readonly modules: Readonly<Record<string, ModuleSettings>>
   /** `mcpServers` by id, including those with `enabled: false`. */
@@ -268,7 +268,11 @@ function assemble(settings: FileSettings, parts: ConfigParts): Config {
   const config: Omit<Config, 'published'> = {
     ...otherSettings,
     file,
-    modulesDir: file === undefined ? undefined : resolve(pathFrom(base, settings.modulesDir, machine)),
+    // Without a file, the default would be a folder of whatever folder the process runs in.
+    modulesDir:
+      file === undefined && written['modulesDir'] === undefined
+        ? undefined
+        : resolve(pathFrom(base, settings.modulesDir, machine)),
     modules: Object.fromEntries(modules) as Record<string, ModuleSettings>,
     servers: read.servers,
     skipped: read.skipped,

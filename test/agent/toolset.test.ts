@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -55,6 +55,19 @@ await createToolset({ config: '/nowhere/mcp.config.json' })
     const { stderr } = (await run(process.execPath, [script], { env }).catch((error) => error)) as { stderr: string }
     expect(stderr).toContain('The configuration file /nowhere/mcp.config.json does not exist.')
     expect(stderr.split('\n').filter((line) => line.length > 500)).toEqual([])
+  })
+
+  it('loads modules of the folder that a configuration object names', async () => {
+    const modulesDir = temporaryFolder()
+    mkdirSync(modulesDir, { recursive: true })
+    writeFileSync(
+      join(modulesDir, 'kit.mjs'),
+      `import { z } from 'zod'
+export default { tools: { now: { description: 'Says what time it is.', input: z.object({}), run: () => 'noon' } } }
+`,
+    )
+    const toolset = await open({ config: { modulesDir } })
+    expect(await toolset.call('kit.now')).toMatchObject({ isError: false, text: 'noon' })
   })
 
   it('waits for servers that were never connected, and calls their tools', async () => {
