@@ -62,9 +62,11 @@ await createToolset({ config: '/nowhere/mcp.config.json' })
     mkdirSync(modulesDir, { recursive: true })
     writeFileSync(
       join(modulesDir, 'kit.mjs'),
-      `import { z } from 'zod'
-export default { tools: { now: { description: 'Says what time it is.', input: z.object({}), run: () => 'noon' } } }
-`,
+      `export default {
+  name: 'kit',
+  description: 'A clock that stands still.',
+  tools: { now: { description: 'Says what time it is.', effect: 'read', input: { type: 'object' }, run: () => 'noon' } },
+}`,
     )
     const toolset = await open({ config: { modulesDir } })
     expect(await toolset.call('kit.now')).toMatchObject({ isError: false, text: 'noon' })
