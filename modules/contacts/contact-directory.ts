@@ -113,8 +113,6 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
   }
 }
 
-export type Directory = ReturnType<typeof createDirectory>
-
 const lastInteractionOf = ({ contact }: Section): number => Date.parse(contact.last_interaction_at) || 0
 
 /** Changes the block of one section and nothing else in the file; comments stay. */

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Client } from '@modelcontextprotocol/client'
 import { describe, expect, it } from 'vitest'
+import type { App } from '../../src/app/app.ts'
 import { type Answer, answerOf, startApp, type TestApp, temporaryFolder } from '../app.ts'
 import { callTool, connectTo, type Era } from '../client.ts'
 import { createManualClock } from '../clock.ts'
@@ -180,9 +181,8 @@ describe.each(ERAS)('a tool that needs approval, with a client of the %s era', (
 })
 
 describe('an unanswered approval question', () => {
-  it('times out after 300 s, and the call fails [DIG-80] [MOR-51]', async () => {
-    const clock = createManualClock(Date.now())
-    const { app } = await bankApp({}, { clock })
+  /** Never answers; `isAsked` resolves with the question. */
+  async function silentPerson(app: App) {
     let ask = (): void => undefined
     const isAsked = new Promise<void>((resolve) => {
       ask = resolve
@@ -191,6 +191,13 @@ describe('an unanswered approval question', () => {
       ask()
       return new Promise<Say>(() => undefined)
     })
+    return { client, isAsked }
+  }
+
+  it('times out after 300 s, and the call fails [DIG-80] [MOR-51]', async () => {
+    const clock = createManualClock(Date.now())
+    const { app } = await bankApp({}, { clock })
+    const { client, isAsked } = await silentPerson(app)
     let ended: unknown
     const waiting = call(client, 'bank__pay').then((result) => {
       ended = result
@@ -210,14 +217,7 @@ describe('an unanswered approval question', () => {
 
   it('is cancelled with its call', async () => {
     const { app } = await bankApp()
-    let ask = (): void => undefined
-    const isAsked = new Promise<void>((resolve) => {
-      ask = resolve
-    })
-    const { client } = await person(app, 'legacy', () => {
-      ask()
-      return new Promise<Say>(() => undefined)
-    })
+    const { client, isAsked } = await silentPerson(app)
     const stop = new AbortController()
     const waiting = client
       .callTool({ name: 'bank__pay', arguments: {} }, { signal: stop.signal })

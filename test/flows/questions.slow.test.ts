@@ -190,29 +190,27 @@ describe('a 2026-era server that asks in its result, for a 2025-era client', () 
     client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content: { name: 'Ann' } }))
   }
   const capabilities = { elicitation: { form: {} } }
-
-  it('reaches the person with a request over stdio, by name and through execute_tool', async () => {
-    const { app } = await apart()
-    const client = await connectTo(app, 'legacy', { capabilities })
-    await people(client)
+  const expectGreetings = async (client: Client): Promise<void> => {
     for (const [name, args] of [
       ['new__greet', {}],
       ['execute_tool', { name: 'mcp_new.greet', params: {} }],
     ] as const)
       expect(textOf(await client.callTool({ name, arguments: args }))).toBe('Hello Ann, opaque-1')
     await client.close()
+  }
+
+  it('reaches the person with a request over stdio, by name and through execute_tool', async () => {
+    const { app } = await apart()
+    const client = await connectTo(app, 'legacy', { capabilities })
+    await people(client)
+    await expectGreetings(client)
   })
 
   it('reaches the person with a request over an HTTP session', async () => {
     const { url } = await apart()
     const client = await connectOverHttp(url, TOKEN, 'legacy', { capabilities })
     await people(client)
-    for (const [name, args] of [
-      ['new__greet', {}],
-      ['execute_tool', { name: 'mcp_new.greet', params: {} }],
-    ] as const)
-      expect(textOf(await client.callTool({ name, arguments: args }))).toBe('Hello Ann, opaque-1')
-    await client.close()
+    await expectGreetings(client)
   })
 })
 

@@ -24,15 +24,21 @@ test('git runs no program that a repository-like folder names', async () => {
   expect(existsSync(mark)).toBe(false)
 })
 
-test('git runs no hook, file monitor, editor or ext:: transport of a real repository', async () => {
-  const { call, dir } = await startAppWithClient(shell)
-  const mark = join(dir, 'ran')
+/** A repository in the folder `work`. */
+function createRepository(dir: string) {
   const repository = join(dir, 'work')
   mkdirSync(repository)
   const git = (...args: string[]): void => void execFileSync('git', args, { cwd: repository, stdio: 'ignore' })
   git('init')
   git('config', 'user.email', 'a@b.test')
   git('config', 'user.name', 'a')
+  return { repository, git }
+}
+
+test('git runs no hook, file monitor, editor or ext:: transport of a real repository', async () => {
+  const { call, dir } = await startAppWithClient(shell)
+  const mark = join(dir, 'ran')
+  const { repository, git } = createRepository(dir)
   git('config', 'core.fsmonitor', `touch ${mark}; false`)
   git('config', 'core.editor', `touch ${mark}; false`)
   git('config', 'protocol.ext.allow', 'always')
@@ -51,12 +57,7 @@ test.runIf(sandboxed)('programs of a nested repository configuration run only in
   const { call, dir } = await startAppWithClient(shell)
   const outside = temporaryFolder()
   const run = (name: string): string => `sh -c "touch ${join(outside, name)} made-${name}; cat"`
-  const repository = join(dir, 'work')
-  mkdirSync(repository)
-  const git = (...args: string[]): void => void execFileSync('git', args, { cwd: repository, stdio: 'ignore' })
-  git('init')
-  git('config', 'user.email', 'a@b.test')
-  git('config', 'user.name', 'a')
+  const { repository, git } = createRepository(dir)
   writeFileSync(join(repository, 'a.txt'), 'a')
   git('add', '-A')
   git('commit', '-m', 'x')
