@@ -58,6 +58,8 @@ export function createQueryTranslator(folder: string): QueryTranslator {
     const script = Object.entries(SCRIPTS).find(([, pattern]) => pattern.test(text))?.[0]
     if (script) return translateText(text, dictionaries.get(script)?.() as Dictionary)
     const words = text.match(WORD) ?? []
+    // One word does not tell its language, and finds the same with and without accents.
+    if (words.length < 2) return undefined
     let best: Dictionary | undefined
     let most = 0
     for (const language of LATIN) {

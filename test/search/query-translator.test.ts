@@ -39,6 +39,12 @@ describe('a query in another language', () => {
   })
 })
 
+describe('one word in Latin letters', () => {
+  it('is not translated, so that it finds the same with and without accents', () => {
+    expect(includedTranslator()('données')).toBeUndefined()
+  })
+})
+
 describe('a hostile query', () => {
   it('of one endless word is answered at once', () => {
     expect(includedTranslator()(`zeig mir ${'dateiordner'.repeat(100_000)}`)).toMatch(/^show dateiordner/)
