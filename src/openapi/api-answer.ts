@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000
 /**
  * An API's response as an MCP result. JSON becomes structured content and text; a list is placed under `items`.
  * @param hasOutputSchema true if the tool lists an output schema, so that structured content is required
- * @throws ToolError for every status except 2xx, with status, body and class; E_REDIRECT_BLOCKED for a redirect
+ * @throws ToolError with status, body and class unless the status is 2xx; E_REDIRECT_BLOCKED for a redirect
  */
 export function resultOf(
   name: string,

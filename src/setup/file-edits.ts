@@ -292,7 +292,7 @@ async function readBackup(path: string): Promise<Buffer> {
 }
 
 /**
- * Puts the old bytes back: of the change with this id, or of the newest one that is not undone.
+ * Restores the bytes before the change with this id, or before the newest change that is not undone.
  * @param options.config without an id: only changes that a command made with this configuration file
  * @param options.force also if a file changed since; its changes are lost
  * @throws PegboardError E_UNDO_MISSING if there is nothing to undo, E_EDIT_STALE if a file changed since

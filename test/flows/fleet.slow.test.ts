@@ -220,7 +220,7 @@ describe.skipIf(!fleetRuns)('several servers on one Redis', () => {
     })
   }, 90_000)
 
-  it('take over the idempotent work of one that is stopped', async () => {
+  it('run the idempotent work of a stopped process again', async () => {
     const fleet = await startFleet(2, settings, { 'work.mjs': WORK })
     const [member, other] = fleet.members as [Member, Member]
     const runningIn = (n: number) => runsOf(fleet).flatMap((line) => line.match(`^safe ${n} (\\d+)`)?.[1] ?? [])
