@@ -3,6 +3,7 @@ import { moduleNames } from '../app/module-names.ts'
 import { localCaller } from '../core/caller.ts'
 import { asRecord } from '../core/is-record.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
+import { removeOwnerPrefix } from '../core/tool-names.ts'
 import { clients } from '../setup/clients.ts'
 import { listUndo } from '../setup/file-edits.ts'
 import { isSwitchedOff, ownerEntries, valueAt } from '../setup/server-entries.ts'
@@ -122,7 +123,7 @@ async function findCompletions(prefix: string, before: readonly string[], io: Io
 
 /** Commands also accept a tool by the name of its server in the configuration. */
 const withShortNames = (tools: readonly string[], prefix: string): readonly string[] =>
-  prefix === '' ? tools : [...new Set([...tools, ...tools.map((id) => id.replace(/^(?:mcp|api)_/, ''))])]
+  prefix === '' ? tools : [...new Set([...tools, ...tools.map(removeOwnerPrefix)])]
 
 /** The own names of tools, if only one tool has the name. */
 function listUniqueActions(tools: readonly string[]): readonly string[] {

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { once } from '../core/once.ts'
 import { foldAccents, isForeign, MAX_QUERY_CHARACTERS } from './tokenize.ts'
 
 /**
@@ -46,24 +45,24 @@ const ARABIC_PREFIX = /^(?:[وف]?(?:[بك]?ال|لل|[بلك])|[وف])(?=..)/
 
 /** @param folder with `<language>.tsv` files: an English word, a tab, and words that mean it, separated by `|` */
 export function createQueryTranslator(folder: string): QueryTranslator {
-  const dictionaries = new Map<string, () => Dictionary>(
-    [...Object.keys(SCRIPTS), ...LATIN].map((language) => [
-      language,
-      once(() => parseDictionary(readFileSync(join(folder, `${language}.tsv`), 'utf8'))),
-    ]),
-  )
+  const loaded = new Map<string, Dictionary>()
+  function dictionaryOf(language: string): Dictionary {
+    const dictionary = loaded.get(language) ?? parseDictionary(readFileSync(join(folder, `${language}.tsv`), 'utf8'))
+    loaded.set(language, dictionary)
+    return dictionary
+  }
   return (query) => {
     if (!isForeign(query)) return undefined
     const text = foldAccents(query.slice(0, MAX_QUERY_CHARACTERS)).toLowerCase()
     const script = Object.entries(SCRIPTS).find(([, pattern]) => pattern.test(text))?.[0]
-    if (script) return translateText(text, dictionaries.get(script)?.() as Dictionary)
+    if (script) return translateText(text, dictionaryOf(script))
     const words = text.match(WORD) ?? []
     // One word does not tell its language, and finds the same with and without accents.
     if (words.length < 2) return undefined
     let best: Dictionary | undefined
     let most = 0
     for (const language of LATIN) {
-      const dictionary = dictionaries.get(language)?.() as Dictionary
+      const dictionary = dictionaryOf(language)
       const known = excessOfKnown(words, dictionary)
       if (known > most) [best, most] = [dictionary, known]
     }

@@ -1,14 +1,7 @@
 import { expect, test } from 'vitest'
 import { localCaller } from '../../src/core/caller.ts'
 import { answerOf } from '../app.ts'
-import { connectWithToken, startHttpApp } from './http-app.ts'
-
-const ANN = 'the-token-that-ann-comes-with'
-const EVE = 'the-token-that-eve-comes-with'
-const tokens = [
-  { token: ANN, principal: 'ann' },
-  { token: EVE, principal: 'eve' },
-]
+import { ANN, connectWithToken, EVE, startHttpApp, TOKENS_OF_TWO as tokens } from './http-app.ts'
 
 type Who = Awaited<ReturnType<typeof connectWithToken>>
 const call = (who: Who, name: string, input: object = {}) => who.callTool({ name, arguments: { ...input } })

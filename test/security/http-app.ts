@@ -75,3 +75,11 @@ export const connectWithToken = (
   era: Era = 'modern',
   options: ClientOptions = {},
 ): Promise<Client> => connectOverHttp(new URL('/mcp', url), token, era, options)
+
+/** Tokens of two principals, for `server.http.tokens`. */
+export const ANN = 'the-token-that-ann-comes-with'
+export const EVE = 'the-token-that-eve-comes-with'
+export const TOKENS_OF_TWO = [
+  { token: ANN, principal: 'ann' },
+  { token: EVE, principal: 'eve' },
+]
