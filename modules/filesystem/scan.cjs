@@ -108,52 +108,72 @@ function createCollector(limit) {
 }
 
 /**
+ * Reads a file in blocks of whole lines, or in a single block if matches can span lines. A block is valid until the next one is
+ * read. Yields undefined instead, and ends, if the file is binary or too large.
+ */
+function* readBlocks(fd) {
+  let [filled, position, isLast] = [0, 0, false]
+  while (!isLast) {
+    const space = buffer.length - filled
+    const read = fs.readSync(fd, buffer, filled, space, position)
+    Atomics.add(progress, 0, 1)
+    isLast = read < space
+    filled += read
+    if (position === 0 && buffer.subarray(0, Math.min(filled, HEAD_BYTES)).includes(0)) return yield undefined
+    position += read
+    const end = isLast ? filled : findBlockEnd(filled)
+    if (end > 0) {
+      yield { bytes: buffer.subarray(0, end), isLast }
+      buffer.copyWithin(0, end, filled)
+      filled -= end
+    } else if (!isLast) {
+      if (needsWholeFile && buffer.length > maxBytes) return yield undefined
+      buffer = Buffer.concat([buffer], buffer.length * 2)
+    }
+  }
+}
+
+/** @returns where the block ends in the full buffer, or 0 if the block is longer than the buffer */
+function findBlockEnd(filled) {
+  if (needsWholeFile) return 0
+  const end = buffer.subarray(0, filled).lastIndexOf(LINE_FEED) + 1
+  return end === 0 && buffer.length >= MAX_LINE_BYTES ? filled : end
+}
+
+/**
  * @param isNamed true if the call names this file: then it is searched whatever its size
  * @returns the matches, or undefined for a file that is binary or too large
  */
 function scan(fd, size, isNamed, limit, matcher) {
   if (size > maxBytes && (needsWholeFile || !isNamed)) return undefined
   const collector = createCollector(limit)
-  let [filledBytes, position, line] = [0, 0, 1]
-  for (let isAtEnd = false; !isAtEnd && !collector.isFull(); ) {
-    const space = buffer.length - filledBytes
-    const read = fs.readSync(fd, buffer, filledBytes, space, position)
-    Atomics.add(progress, 0, 1)
-    isAtEnd = read < space
-    const filled = filledBytes + read
-    if (position === 0 && buffer.subarray(0, Math.min(filled, HEAD_BYTES)).includes(0)) return undefined
-    position += read
-    let end = isAtEnd ? filled : needsWholeFile ? 0 : buffer.subarray(0, filled).lastIndexOf(LINE_FEED) + 1
-    if (end === 0 && !isAtEnd) {
-      if (needsWholeFile || buffer.length < MAX_LINE_BYTES) {
-        if (needsWholeFile && buffer.length > maxBytes) return undefined
-        buffer = Buffer.concat([buffer], buffer.length * 2)
-        filledBytes = filled
-        continue
-      }
-      end = filled
-    }
-    const bytes = buffer.subarray(0, end)
-    let decoded
-    const text = () => (decoded ??= textOf(bytes))
-    if (end > 0 && needsWholeFile) addMultilineMatches(text(), collector, matcher)
-    else if (end > 0 && (collector.needsLines() || matcher.mayMatch(bytes, text))) {
-      const endsWithLineFeed = bytes[end - 1] === LINE_FEED
-      const lines = text().split('\n')
-      if (endsWithLineFeed) lines.pop()
-      for (const [index, one] of lines.entries()) {
-        collector.add(line + index, one, matcher.matchesLine(one))
-        if (collector.isFull()) break
-      }
-      line += lines.length - (endsWithLineFeed ? 0 : 1)
-    } else if (!isAtEnd) {
-      if (context > 0) collector.skip(text())
-      line += countLines(bytes)
-    }
-    buffer.copyWithin(0, end, filled)
-    filledBytes = filled - end
+  let line = 1
+  for (const block of readBlocks(fd)) {
+    if (block === undefined) return undefined
+    if (needsWholeFile) addMultilineMatches(textOf(block.bytes), collector, matcher)
+    else line += addMatchingLines(block, line, collector, matcher)
+    if (collector.isFull()) break
   }
   return collector
+}
+
+/** @returns by how much the line number grows; 0 after the last block */
+function addMatchingLines({ bytes, isLast }, firstLine, collector, matcher) {
+  let decoded
+  const text = () => (decoded ??= textOf(bytes))
+  if (!collector.needsLines() && !matcher.mayMatch(bytes, text)) {
+    if (isLast) return 0
+    if (context > 0) collector.skip(text())
+    return countLines(bytes)
+  }
+  const lines = text().split('\n')
+  const lineFeeds = lines.length - 1
+  if (lines.at(-1) === '') lines.pop()
+  for (const [index, line] of lines.entries()) {
+    collector.add(firstLine + index, line, matcher.matchesLine(line))
+    if (collector.isFull()) break
+  }
+  return lineFeeds
 }
 
 /** A match belongs to the line on which it begins. */

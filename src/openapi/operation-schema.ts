@@ -22,8 +22,8 @@ export interface Converter {
 }
 
 const TEXTS = new Set(['title', 'description', '$comment'])
-// OpenAPI keywords without meaning for a JSON Schema validator.
-const DROPPED = new Set(['xml', 'externalDocs', 'discriminator', 'nullable', 'example', 'readOnly', 'writeOnly'])
+/** Keywords without meaning for a JSON Schema validator, and those that `convert` reads itself. */
+const DROPPED = new Set('__proto__ $ref nullable xml externalDocs discriminator example readOnly writeOnly'.split(' '))
 
 export function createConverter(document: Json, direction: Direction): Converter {
   const isVersion30 = String(document['openapi']).startsWith('3.0')
@@ -63,35 +63,35 @@ export function createConverter(document: Json, direction: Direction): Converter
   function convertKeywords(schema: Json): Record<string, unknown> {
     const result: Record<string, unknown> = {}
     for (const [key, value] of Object.entries(schema)) {
-      if (key === '$ref' || key === '__proto__' || DROPPED.has(key) || key.startsWith('x-')) continue
-      if (key === 'properties' && isRecord(value)) result[key] = convertProperties(value)
-      else if (MAP_KEYWORDS.has(key) && isRecord(value)) result[key] = convertMap(value)
-      else if (LIST_KEYWORDS.has(key) && Array.isArray(value)) result[key] = value.map(convert)
-      else if (SCHEMA_KEYWORDS.has(key)) result[key] = convert(value)
-      // Some documents carry patterns of other languages.
-      else if (key === 'pattern' && !isRegexPattern(value)) continue
-      else result[key] = TEXTS.has(key) && typeof value === 'string' ? toPrintable(value) : value
+      if (DROPPED.has(key) || key.startsWith('x-')) continue
+      const converted = key === 'required' ? convertRequired(value, schema['properties']) : convertKeyword(key, value)
+      if (converted !== undefined) result[key] = converted
     }
-    const { properties, required } = schema
-    if (Array.isArray(required) && isRecord(properties)) {
-      const remaining = required.filter((name) => !isHidden(properties[name]))
-      if (remaining.length > 0) result['required'] = remaining
-      else delete result['required']
-    } else if ('required' in result && !Array.isArray(required)) delete result['required']
-    // OpenAPI 3.0 uses booleans where 2020-12 uses numbers.
-    for (const [limit, exclusive] of [
-      ['minimum', 'exclusiveMinimum'],
-      ['maximum', 'exclusiveMaximum'],
-    ] as const) {
-      if (typeof result[exclusive] !== 'boolean') continue
-      if (result[exclusive] === true && result[limit] !== undefined) {
-        result[exclusive] = result[limit]
-        delete result[limit]
-      } else delete result[exclusive]
-    }
-    if (result['examples'] === undefined && schema['example'] !== undefined) result['examples'] = [schema['example']]
-    if (result['examples'] !== undefined && !Array.isArray(result['examples'])) delete result['examples']
+    convertExclusiveLimit(result, 'minimum', 'exclusiveMinimum')
+    convertExclusiveLimit(result, 'maximum', 'exclusiveMaximum')
+    if (schema['examples'] === undefined && schema['example'] !== undefined) result['examples'] = [schema['example']]
     return result
+  }
+
+  /** @returns undefined for a keyword to leave out */
+  function convertKeyword(key: string, value: unknown): unknown {
+    if (key === 'properties' && isRecord(value)) return convertProperties(value)
+    if (MAP_KEYWORDS.has(key) && isRecord(value)) return convertMap(value)
+    if (LIST_KEYWORDS.has(key) && Array.isArray(value)) return value.map(convert)
+    if (SCHEMA_KEYWORDS.has(key)) return convert(value)
+    if (TEXTS.has(key) && typeof value === 'string') return toPrintable(value)
+    // Some documents carry patterns of other languages.
+    if (key === 'pattern' && !isRegexPattern(value)) return undefined
+    if (key === 'examples' && !Array.isArray(value)) return undefined
+    return value
+  }
+
+  /** @returns undefined if no visible property is required, or the value is not a list, such as `true` */
+  function convertRequired(required: unknown, properties: unknown): readonly unknown[] | undefined {
+    if (!Array.isArray(required)) return undefined
+    if (!isRecord(properties)) return required
+    const visible = required.filter((name) => !isHidden(properties[name]))
+    return visible.length > 0 ? visible : undefined
   }
 
   const isHidden = (property: unknown): boolean => {
@@ -154,6 +154,16 @@ export function createConverter(document: Json, direction: Direction): Converter
   }
 
   return { convert, convertMerged, resolve, definitionsOf }
+}
+
+/** OpenAPI 3.0 uses booleans where 2020-12 uses numbers. */
+function convertExclusiveLimit(schema: Record<string, unknown>, limit: string, exclusive: string): void {
+  const isExclusive = schema[exclusive]
+  if (typeof isExclusive !== 'boolean') return
+  if (isExclusive && schema[limit] !== undefined) {
+    schema[exclusive] = schema[limit]
+    delete schema[limit]
+  } else delete schema[exclusive]
 }
 
 function allowNull(schema: Record<string, unknown>): JsonSchema {
