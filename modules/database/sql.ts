@@ -30,9 +30,11 @@ export interface Token {
 
 // Not `\s`: all databases treat other spaces, such as U+00A0, as letters.
 const SPACE = /[ \t\n\v\f\r]/
-const WORD_START = /[\p{L}_\u0080-\uffff]/u
-const WORD = /[\p{L}\p{N}_$\u0080-\uffff]/u
-const DIGIT = /[0-9]/
+const WORD = /[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*/y
+const NUMBER = /[0-9][\w.]*/y
+const DOLLAR_QUOTE = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y
+/** SQLite reads to the closing parenthesis, including quotes. */
+const SUFFIXED_VARIABLE = /[$@:#][\w$\u0080-\uffff]*(?:::|(?<=[\w$\u0080-\uffff])\()/y
 
 /**
  * The words and symbols of a statement, without comments. Only a tokenizer: read-only statements also run in a
@@ -44,58 +46,61 @@ export function tokenize(sql: string, rules: LexicalRules): readonly Token[] {
   // Some databases stop reading at a NUL character.
   if (sql.includes('\0')) throw invalid('The statement holds a NUL character.', 'Leave it out.')
   const tokens: Token[] = []
-  const escapedStrings = new Set<number>()
   let position = 0
-  const add = (kind: Token['kind'], start: number, text: string): void => {
-    tokens.push({ kind, text, word: kind === 'word' ? text.toUpperCase() : '', start, end: position })
-  }
   while (position < sql.length) {
-    const start = position
-    const char = sql[position] as string
-    if (SPACE.test(char)) position++
-    else if (isLineComment(sql, position, rules)) position = findLineEnd(sql, position)
-    else if (char === '\ufeff') throw createUnsupportedError('A byte order mark', 'Leave it out.')
-    else if (rules.suffixedVariables && matchesAt(SUFFIXED_VARIABLE, sql, position))
-      throw createUnsupportedError('A variable with a parenthesis or two colons', 'Use :name or ?.')
-    else if (sql.startsWith('/*', position)) position = findCommentEnd(sql, position, rules)
-    else if (char === "'" || char === '"' || char === '`') {
-      // In PostgreSQL a string that continues on the next line keeps its escape rules.
-      if (char === "'" && rules.dollarQuotes && escapedStrings.has(tokens.length - 1))
-        throw createUnsupportedError("E'…' in several pieces", 'Write it as one.')
-      const escaped = char !== '`' && (rules.backslashes || isEscapeString(tokens, start, sql))
-      const { text, end } = readQuoted(sql, position, char, escaped)
+    const end = skipSpaceOrComment(sql, position, rules)
+    if (end > position) {
       position = end
-      if (escaped) escapedStrings.add(tokens.length)
-      add(char === "'" || (char === '"' && rules.doubleQuotedStrings) ? 'string' : 'quoted', start, text)
-    } else if (char === '[' && rules.brackets) {
-      position = findEnd(sql, ']', position + 1) + 1
-      add('quoted', start, sql.slice(start + 1, position - 1))
-    } else if (rules.dollarQuotes && matchesAt(DOLLAR_QUOTE, sql, position)) {
-      const tag = sql.slice(position, sql.indexOf('$', position + 1) + 1)
-      const close = findEnd(sql, tag, position + tag.length)
-      position = close + tag.length
-      add('string', start, sql.slice(start + tag.length, close))
-    } else if (WORD_START.test(char)) {
-      while (position < sql.length && WORD.test(sql[position] as string)) position++
-      add('word', start, sql.slice(start, position))
-    } else if (DIGIT.test(char)) {
-      while (position < sql.length && /[\w.]/.test(sql[position] as string)) position++
-      add('number', start, sql.slice(start, position))
-    } else {
-      position++
-      add('mark', start, char)
+      continue
     }
+    const token = readToken(sql, position, rules, tokens)
+    tokens.push(token)
+    position = token.end
   }
   return tokens
 }
 
-const DOLLAR_QUOTE = /\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y
-/** SQLite reads to the closing parenthesis, including quotes. */
-const SUFFIXED_VARIABLE = /[$@:#][\w$\u0080-\uffff]*(?:::|(?<=[\w$\u0080-\uffff])\()/y
+/** @returns the end of the space or comment at the position, or the position if there is neither */
+function skipSpaceOrComment(sql: string, position: number, rules: LexicalRules): number {
+  if (SPACE.test(sql[position] as string)) return position + 1
+  if (isLineComment(sql, position, rules)) return findLineEnd(sql, position)
+  return sql.startsWith('/*', position) ? findCommentEnd(sql, position, rules) : position
+}
 
-function matchesAt(pattern: RegExp, sql: string, position: number): boolean {
+function readToken(sql: string, start: number, rules: LexicalRules, before: readonly Token[]): Token {
+  const char = sql[start] as string
+  if (char === '\ufeff') throw createUnsupportedError('A byte order mark', 'Leave it out.')
+  if (rules.suffixedVariables && matchAt(SUFFIXED_VARIABLE, sql, start) !== undefined)
+    throw createUnsupportedError('A variable with a parenthesis or two colons', 'Use :name or ?.')
+  if (char === "'" || char === '"' || char === '`') return readQuoted(sql, start, rules, before)
+  if (char === '[' && rules.brackets) {
+    const close = findEnd(sql, ']', start + 1)
+    return createToken('quoted', sql.slice(start + 1, close), start, close + 1)
+  }
+  const tag = rules.dollarQuotes ? matchAt(DOLLAR_QUOTE, sql, start) : undefined
+  if (tag !== undefined) {
+    const from = start + tag.length
+    const close = findEnd(sql, tag, from)
+    return createToken('string', sql.slice(from, close), start, close + tag.length)
+  }
+  const word = matchAt(WORD, sql, start)
+  if (word !== undefined) return createToken('word', word, start)
+  const number = matchAt(NUMBER, sql, start)
+  return number === undefined ? createToken('mark', char, start) : createToken('number', number, start)
+}
+
+const createToken = (kind: Token['kind'], text: string, start: number, end = start + text.length): Token => ({
+  kind,
+  text,
+  word: kind === 'word' ? text.toUpperCase() : '',
+  start,
+  end,
+})
+
+/** The text that a sticky pattern matches at a position. */
+function matchAt(pattern: RegExp, sql: string, position: number): string | undefined {
   pattern.lastIndex = position
-  return pattern.test(sql)
+  return pattern.exec(sql)?.[0]
 }
 
 /** The error for text that the database would tokenize differently. */
@@ -152,24 +157,30 @@ function findCommentEnd(sql: string, from: number, { nestedComments, mysqlCommen
   }
 }
 
-/** `E'…'` has backslash escapes even if other strings do not. */
-function isEscapeString(tokens: readonly Token[], start: number, sql: string): boolean {
-  const before = tokens.at(-1)
-  return sql[start] === "'" && before?.word === 'E' && before.end === start
+function readQuoted(sql: string, start: number, rules: LexicalRules, before: readonly Token[]): Token {
+  const quote = sql[start] as string
+  const [previous, last] = [before.at(-2), before.at(-1)]
+  // In PostgreSQL a string that continues on the next line keeps its escape rules.
+  if (quote === "'" && rules.dollarQuotes && last && isEscapeString(sql, last.start, previous))
+    throw createUnsupportedError("E'…' in several pieces", 'Write it as one.')
+  const isEscaped = quote !== '`' && (rules.backslashes || isEscapeString(sql, start, last))
+  const isString = quote === "'" || (quote === '"' && rules.doubleQuotedStrings)
+  const { text, end } = unquote(sql, start, quote, isEscaped)
+  return createToken(isString ? 'string' : 'quoted', text, start, end)
 }
 
-function readQuoted(sql: string, from: number, quote: string, escaped: boolean): { text: string; end: number } {
+/** `E'…'` has backslash escapes even if other strings do not. */
+const isEscapeString = (sql: string, start: number, before: Token | undefined): boolean =>
+  sql[start] === "'" && before?.word === 'E' && before.end === start
+
+function unquote(sql: string, from: number, quote: string, isEscaped: boolean): { text: string; end: number } {
   let text = ''
   for (let position = from + 1; position < sql.length; position++) {
     const char = sql[position] as string
-    if (escaped && char === '\\') {
-      text += sql[position + 1] ?? ''
-      position++
-    } else if (char !== quote) text += char
-    else if (sql[position + 1] === quote) {
-      text += quote
-      position++
-    } else return { text, end: position + 1 }
+    if (char === quote && sql[position + 1] !== quote) return { text, end: position + 1 }
+    const isPair = char === quote || (isEscaped && char === '\\')
+    if (isPair) position++
+    text += isPair ? (sql[position] ?? '') : char
   }
   throw createUnclosedError('a quote')
 }
