@@ -8,8 +8,8 @@ export interface Page {
 }
 
 const MAX_LINKS = 200
-/** Elements whose content is not text for readers. */
-const UNREAD = new Set(['script', 'style', 'noscript', 'template', 'svg', 'iframe', 'object', 'textarea', 'select'])
+/** Elements whose content is not part of the text. */
+const UNREAD = new Set('title script style noscript template svg iframe object textarea select'.split(' '))
 const BLOCKS =
   /^(?:address|article|aside|blockquote|br|dd|div|dl|dt|fieldset|figcaption|figure|footer|form|h[1-6]|header|hr|li|main|nav|ol|p|pre|section|table|tr|ul)$/
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -67,47 +67,73 @@ function createPauses(): Pauses {
 export async function readPage(html: string, base: string): Promise<Page> {
   const pauses = createPauses()
   let [at, title, text] = [0, '', '']
-  let link: { url: string; from: number } | undefined
-  const links: { text: string; url: string }[] = []
-  const endLink = async (): Promise<void> => {
-    if (link && links.length < MAX_LINKS)
-      links.push({ text: await oneLineOf(text.slice(link.from), pauses), url: link.url })
-    link = undefined
-  }
+  const linkParts: LinkPart[] = []
   while (at < html.length) {
     const pause = pauses()
     if (pause) await pause
     const tagStart = html.indexOf('<', at)
     text += html.slice(at, tagStart === -1 ? html.length : tagStart)
     if (tagStart === -1) break
-    if (html.startsWith('<!--', tagStart)) {
-      const end = html.indexOf('-->', tagStart + 4)
-      at = end === -1 ? html.length : end + 3
-      continue
-    }
-    const name = /^<\/?([a-z][a-z0-9]{0,20})/i.exec(html.slice(tagStart, tagStart + 24))?.[1]?.toLowerCase()
-    if (name === undefined && html[tagStart + 1] !== '!' && html[tagStart + 1] !== '?') {
-      text += '<'
-      at = tagStart + 1
-      continue
-    }
-    const close = html.indexOf('>', tagStart)
-    const tag = html.slice(tagStart, close === -1 ? html.length : close)
-    at = close === -1 ? html.length : close + 1
-    const isEnd = tag[1] === '/'
-    if (name !== undefined && !isEnd && (UNREAD.has(name) || name === 'title')) {
-      const end = findEnd(html, name, at)
-      if (name === 'title' && title === '') title = await oneLineOf(html.slice(at, end), pauses)
+    const tag = readTag(html, tagStart)
+    at = tag.end
+    if (tag.isStart && UNREAD.has(tag.name)) {
+      const end = findEnd(html, tag.name, at)
+      if (tag.name === 'title' && title === '') title = await oneLineOf(html.slice(at, end), pauses)
       at = end
-    } else if (name === 'a') {
-      await endLink()
-      const url = isEnd ? undefined : addressIn(tag, base)
-      if (url !== undefined) link = { url, from: text.length }
-    } else if (name !== undefined && BLOCKS.test(name)) text += '\n'
-    else if (name === 'td' || name === 'th') text += '\t'
+      continue
+    }
+    if (tag.name === 'a') endLink(linkParts, text.length)
+    if (tag.name === 'a' && tag.isStart) startLink(linkParts, text.length, addressIn(tag.source, base))
+    text += tag.text
   }
-  await endLink()
+  const links: { readonly text: string; readonly url: string }[] = []
+  for (const { url, from, to } of linkParts) links.push({ text: await oneLineOf(text.slice(from, to), pauses), url })
   return { title, text: await tidy(text, pauses), links }
+}
+
+/** Which part of the text a link has. Without `to`, it is not closed yet. */
+interface LinkPart {
+  readonly url: string
+  readonly from: number
+  to?: number
+}
+
+function startLink(links: LinkPart[], from: number, url: string | undefined): void {
+  if (url !== undefined && links.length < MAX_LINKS) links.push({ url, from })
+}
+
+function endLink(links: readonly LinkPart[], to: number): void {
+  const link = links.at(-1)
+  if (link) link.to ??= to
+}
+
+interface Tag {
+  /** In lower case; empty for a comment, a declaration, and a `<` that is text. */
+  readonly name: string
+  readonly isStart: boolean
+  readonly source: string
+  /** Where it ends in the page. */
+  readonly end: number
+  /** What the text has in its place. */
+  readonly text: string
+}
+
+/** Reads what begins with the `<` at `start`. */
+function readTag(html: string, start: number): Tag {
+  const name = /^<\/?([a-z][a-z0-9]{0,20})/i.exec(html.slice(start, start + 24))?.[1]?.toLowerCase() ?? ''
+  const next = html[start + 1]
+  if (name === '' && next !== '!' && next !== '?')
+    return { name, isStart: false, source: '<', end: start + 1, text: '<' }
+  const isComment = html.startsWith('<!--', start)
+  const close = isComment ? html.indexOf('-->', start + 4) : html.indexOf('>', start)
+  const sourceEnd = close === -1 ? html.length : close
+  const end = Math.min(sourceEnd + (isComment ? 3 : 1), html.length)
+  return { name, isStart: next !== '/', source: html.slice(start, sourceEnd), end, text: separatorFor(name) }
+}
+
+function separatorFor(name: string): string {
+  if (BLOCKS.test(name)) return '\n'
+  return name === 'td' || name === 'th' ? '\t' : ''
 }
 
 function findEnd(html: string, name: string, from: number): number {

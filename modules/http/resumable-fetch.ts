@@ -42,29 +42,20 @@ export async function* fetchResumable(
 ): AsyncGenerator<Uint8Array> {
   const endAt = performance.now() + timeoutMs
   let { from: bytes, mark } = part
-  let [resumed, isFirst] = [0, true]
-  const request = async (from: number): Promise<Response> => {
-    const range: Record<string, string> = from === 0 ? {} : { range: `bytes=${from}-`, 'if-range': mark ?? '' }
+  let resumed = 0
+  const request = async (): Promise<Response> => {
+    const range: Record<string, string> = bytes === 0 ? {} : { range: `bytes=${bytes}-`, 'if-range': mark ?? '' }
     const limits = { timeoutMs: Math.max(1, Math.ceil(endAt - performance.now())), maxBytes, maxWireBytes: maxBytes }
     return await fetch(url, { headers: { ...headers, ...range, 'accept-encoding': 'identity' }, signal, ...limits })
   }
   for (;;) {
     try {
-      const response = await request(bytes)
-      if (isFirst && bytes > 0 && !continuesFile(response, bytes)) {
-        await response.body?.cancel()
-        throw new RestartNeeded()
-      }
-      isFirst = false
-      if (!response.ok) throw new ToolError(`The server answered with status ${response.status}; nothing was saved.`)
-      if (bytes > 0 && !continuesFile(response, bytes))
-        throw new ToolError('The file changed during the download; nothing was saved.', { hint: 'Start again.' })
+      const response = await request()
+      await checkResponse(response, bytes, resumed > 0)
       if (bytes === 0) {
-        const etag = response.headers.get('etag')
-        mark = etag && !etag.startsWith('W/') ? etag : undefined
-        const length = response.headers.get('content-length')
-        const total = length !== null && !response.headers.has('content-encoding') ? Number(length) : undefined
+        const { total, mark: newMark } = readFileFacts(response)
         if (total !== undefined && total > maxBytes) throw createTooLargeError(maxBytes)
+        mark = newMark
         onProgress({ ...(total === undefined ? {} : { total }), mark })
       }
       for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
@@ -77,9 +68,35 @@ export async function* fetchResumable(
     } catch (error) {
       const isInterrupted = isPegboardError(error) && error.code === 'E_BACKEND_UNAVAILABLE'
       if (!isInterrupted || bytes === 0 || mark === undefined || resumed >= MAX_RESUMES) throw error
-      isFirst = false
       onProgress({ resumed: ++resumed })
     }
+  }
+}
+
+/**
+ * @throws RestartNeeded if the first response does not continue the existing bytes
+ * @throws ToolError if a response is not the file, or its missing part
+ */
+async function checkResponse(response: Response, from: number, isResumed: boolean): Promise<void> {
+  const fits = from === 0 || continuesFile(response, from)
+  if (!fits && !isResumed) {
+    await response.body?.cancel()
+    throw new RestartNeeded()
+  }
+  if (!response.ok) throw new ToolError(`The server answered with status ${response.status}; nothing was saved.`)
+  if (!fits) throw new ToolError('The file changed during the download; nothing was saved.', { hint: 'Start again.' })
+}
+
+/** The size of the file, if the server gives it, and the ETag with which the rest can be requested. */
+function readFileFacts({ headers }: Response): {
+  readonly total: number | undefined
+  readonly mark: string | undefined
+} {
+  const etag = headers.get('etag')
+  const length = headers.get('content-length')
+  return {
+    total: length !== null && !headers.has('content-encoding') ? Number(length) : undefined,
+    mark: etag && !etag.startsWith('W/') ? etag : undefined,
   }
 }
 

@@ -62,44 +62,20 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
     { input: { url: 'https://example.com/paper.pdf', download_path: 'papers/paper.pdf' } },
   ],
   async run(input, { config, signal, progress, sendFile }) {
-    const { url_fetch } = config
-    const url = URL.canParse(input.url) ? new URL(input.url) : undefined
-    if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
-      throw invalid(
-        url ? `unsupported url scheme: ${url.protocol.slice(0, -1)}` : 'invalid url',
-        'Use a full address with http or https.',
-      )
-    const { href } = url
-    checkPrefix(href, url_fetch.guard.allowed_url_prefixes)
+    const url = parseAddress(input.url)
+    checkPrefix(url.href, config.url_fetch.guard.allowed_url_prefixes)
     const login = input.auth_profile
       ? loginFor(input.auth_profile, url, input.method, input.headers, config)
       : undefined
-    const body = bodyOf(input)
-    const headers = { ...checkHeaders(input.headers, login?.profile.allow_headers), ...login?.header }
-    // Headers given by the caller set the content type.
-    const type = Object.keys(input.headers).length === 0 ? body?.type : undefined
+    const request = createRequest(input, login, config)
     const target = input.download_path === undefined ? undefined : await prepareFile(input.download_path, config)
-    const maxBytes = input.max_bytes ?? (target ? url_fetch.max_bytes_download : url_fetch.max_bytes)
-    const follows = login ? login.profile.follow_redirects : url_fetch.guard.follow_redirects
-    const init: FetchInit = {
-      method: input.method,
-      headers: type === undefined ? headers : { 'content-type': type, ...headers },
-      ...(body === undefined ? {} : { body: body.text }),
-      signal,
-      redirect: follows ? 'same-origin' : 'manual',
-      checkRedirect({ href: next }) {
-        if (login && !login.profile.url_prefixes.some((prefix) => hasPrefix(next, prefix)))
-          throw new ToolError('The login redirected to an address outside its url_prefixes.', {
-            code: 'E_REDIRECT_BLOCKED',
-          })
-      },
-      timeoutMs: (input.timeout_seconds ?? url_fetch.timeout) * 1000,
-      // Longer responses are cut when shown and rejected when saved; this limit covers both.
-      maxBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
-      maxWireBytes: Math.max(url_fetch.max_bytes_download, maxBytes) + 1,
-    }
+    const defaultBytes = target ? config.url_fetch.max_bytes_download : config.url_fetch.max_bytes
+    const maxBytes = input.max_bytes ?? defaultBytes
+    // Longer responses are cut when shown and rejected when saved; this limit covers both.
+    const limit = Math.max(config.url_fetch.max_bytes_download, maxBytes) + 1
     progress(0, undefined, `asking ${url.host}`)
-    const response = await client.clientsFor(config).requests(href, init).catch(throwGuardError)
+    const init = { ...request, signal, maxBytes: limit, maxWireBytes: limit }
+    const response = await client.clientsFor(config).requests(url.href, init).catch(throwGuardError)
     const facts = {
       url: redactedUrl(response.url, login),
       method: input.method,
@@ -123,12 +99,43 @@ export const createUrlFetch = (client: ClientPool): ToolDef<Settings, typeof Inp
     }
     const { bytes, truncated } = await readPart(response, maxBytes)
     const result = { ...facts, truncated, bytes: bytes.length, ...(await contentOf(bytes, response, login)) }
+    if (response.ok) return result
     const location = response.headers.get('location')
-    if (!response.ok)
-      throw createStatusError(location === null ? result : { ...result, location: redactedUrl(location, login) })
-    return result
+    throw createStatusError(location === null ? result : { ...result, location: redactedUrl(location, login) })
   },
 })
+
+/** @throws ToolError E_VALIDATION */
+function parseAddress(text: string): URL {
+  const hint = 'Use a full address with http or https.'
+  if (!URL.canParse(text)) throw invalid('invalid url', hint)
+  const url = new URL(text)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:')
+    throw invalid(`unsupported url scheme: ${url.protocol.slice(0, -1)}`, hint)
+  return url
+}
+
+/** @throws ToolError E_VALIDATION for a header or body that is not allowed */
+function createRequest(input: UrlFetchInput, login: Login | undefined, { url_fetch }: Settings): FetchInit {
+  const body = bodyOf(input)
+  const headers = { ...checkHeaders(input.headers, login?.profile.allow_headers), ...login?.header }
+  // Headers given by the caller set the content type.
+  const type = Object.keys(input.headers).length === 0 ? body?.type : undefined
+  const follows = login ? login.profile.follow_redirects : url_fetch.guard.follow_redirects
+  return {
+    method: input.method,
+    headers: type === undefined ? headers : { 'content-type': type, ...headers },
+    ...(body === undefined ? {} : { body: body.text }),
+    redirect: follows ? 'same-origin' : 'manual',
+    checkRedirect({ href }) {
+      if (login && !login.profile.url_prefixes.some((prefix) => hasPrefix(href, prefix)))
+        throw new ToolError('The login redirected to an address outside its url_prefixes.', {
+          code: 'E_REDIRECT_BLOCKED',
+        })
+    },
+    timeoutMs: (input.timeout_seconds ?? url_fetch.timeout) * 1000,
+  }
+}
 
 /** The URL may contain a secret too, so it is redacted. */
 const redactedUrl = (url: string, login: Login | undefined): string =>
