@@ -38,6 +38,7 @@ export interface StartOptions extends RecordingOptions {
   readonly config?: string | Readonly<Record<string, unknown>>
   /** Maximum time to wait for servers that Pegboard has never connected to, in milliseconds; default 10,000. */
   readonly waitMs?: number
+  /** Receives the entries of the log, without secrets; default none. */
   readonly log?: AppOptions['log']
   /** Values for `${NAME}` in the configuration; default the environment of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>
@@ -99,12 +100,12 @@ async function appOf(options: ToolsetOptions): Promise<App> {
     typeof config === 'string'
       ? await loadConfig(machine, config)
       : readConfig(JSON.stringify(config), undefined, machine, await readSecrets(JSON.stringify(config), machine))
-  for (const warning of warnings) log?.warn(warning)
   if (profile !== undefined && profile !== DEFAULT_PROFILE && !Object.hasOwn(read.profiles, profile))
     throw new PegboardError('E_CONFIG_INVALID', `There is no profile "${profile}".`, {
       hint: `The configuration has ${Object.keys(read.profiles).join(', ') || 'none'}.`,
     })
   const app = createApp(read, { env: machine.env, connectDelayMs: { cold: 0 }, record, replay, ...(log && { log }) })
+  for (const warning of warnings) app.log.warn(warning)
   await app.start()
   app.countUsage()
   // Tools that are known from an earlier run are listed before their server starts.

@@ -11,6 +11,7 @@ import { estimateTokens } from '../core/estimate-tokens.ts'
 import { keepProcessAlive } from '../core/keep-alive.ts'
 import { type Log, silentLog } from '../core/log.ts'
 import { once } from '../core/once.ts'
+import { createRedactedLog } from '../core/redacted-log.ts'
 import type { Tool } from '../core/tool.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { createRecentCalls } from '../exec/recent-calls.ts'
@@ -59,7 +60,7 @@ import type { UnmatchedRule } from './unmatched-rules.ts'
 import { waitUntilSettled } from './wait-for-servers.ts'
 
 export interface AppOptions extends RecordingOptions {
-  /** Default logs nothing. */
+  /** Receives the entries of the log, without secrets. Default logs nothing. */
   readonly log?: Log
   /** Default the system's. */
   readonly clock?: Clock
@@ -170,12 +171,16 @@ export interface App extends MetaHost {
 
 /** Creates the parts, in order of dependency. Nothing runs until `start`. */
 export function createApp(config: Config, options: AppOptions = {}): App {
-  const { log = silentLog, env = {}, table = embeddedTable } = options
+  const { env = {}, table = embeddedTable } = options
   const encoder = options.table ? undefined : includedEncoderFiles()
   const { dirs } = config
   const packageInfo = ownPackage()
   const settings = createLiveSettings(config)
   const current = (): Config => settings.config
+  const view = (caller: Caller): View => views.viewFor(caller)
+  const secrets = createSecretGuard({ env, config: current, view, onLearned: options.onSecrets })
+  const { inspections } = secrets
+  const log = options.log ? createRedactedLog(options.log, secrets.hide) : silentLog
   const state = createAppState(config, options.clock ?? systemClock, log)
   const { clock, shared } = state
 
@@ -196,10 +201,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   claimNames()
   const { rulesOf, limitsOf, maxResultTokens, hasUnlimitedTool } = settings
   const views = createViews({ catalog, rulesOf, limitsOf, maxResultTokens, hasUnlimitedTool, log })
-  const view = (caller: Caller): View => views.viewFor(caller)
   const ownFiles = createOwnFiles(current, env, packageInfo.root)
-  const secrets = createSecretGuard({ env, config: current, view, onLearned: options.onSecrets })
-  const { inspections } = secrets
   const auditKey = once(() =>
     openSecretFile(join(dirs.state, 'audit.key'), (error) =>
       log.warn('cannot store the key of the audit log: lines written now cannot be verified later', {

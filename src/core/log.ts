@@ -75,7 +75,8 @@ const plainOf = (fields: object = {}): object =>
     Object.entries(fields).filter(([, value]) => typeof value === 'string' || typeof value === 'number'),
   )
 
-function describeError(error: Error): Record<string, unknown> {
+/** An error as an object for the log, without values that look like credentials. */
+export function describeError(error: Error): Record<string, unknown> {
   return {
     name: error.name,
     // Node's error messages can contain whole URLs with passwords.

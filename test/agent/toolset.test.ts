@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createToolset, startApp as startAppOf, type ToolsetOptions } from '../../src/agent.ts'
 import { localCaller } from '../../src/core/caller.ts'
+import type { Log } from '../../src/core/log.ts'
 import { valueResult } from '../../src/core/tool-result.ts'
 import { servers, startApp, temporaryFolder } from '../app.ts'
 import { cli, place, run } from '../process.ts'
@@ -187,6 +188,47 @@ await toolset.close()
     app.catalog.set({ id: 'test', summary: 'Tests', origin: 'module', state: 'ready' }, { tools: [whoami] })
     const toolset = await createToolset({ app, caller: { ...localCaller, principal: 'ann' }, profile: 'work' })
     expect((await toolset.call('test.whoami')).data).toEqual(['ann', 'work'])
+  })
+
+  it('gives a log of the program no secrets', async () => {
+    const dir = temporaryFolder()
+    const modules = join(dir, 'modules')
+    mkdirSync(modules)
+    writeFileSync(
+      join(modules, 'leaky.mjs'),
+      `export default {
+  name: 'leaky',
+  description: 'Logs too much',
+  tools: {
+    leak: {
+      description: 'Logs the key',
+      effect: 'read',
+      run: (_input, ctx) => {
+        ctx.log.warn('the key is ' + process.env.LEAKY_KEY_OF_TEST, { key: process.env.LEAKY_KEY_OF_TEST })
+        throw new TypeError('no ' + process.env.LEAKY_KEY_OF_TEST)
+      },
+    },
+  },
+}
+`,
+    )
+    process.env['LEAKY_KEY_OF_TEST'] = 'turnip-harvest-1867'
+    onTestFinished(() => void delete process.env['LEAKY_KEY_OF_TEST'])
+    const entries: unknown[] = []
+    const collect = (message: string, fields?: object): void => void entries.push(message, fields)
+    const log: Log = { debug: collect, info: collect, warn: collect, error: collect, scoped: () => log }
+    const toolset = await open({
+      config: { modulesDir: modules },
+      env: { ...process.env, HOME: dir, PEGBOARD_STATE_DIR: join(dir, 'state'), LEAKY_KEY: 'turnip-harvest-1867' },
+      log,
+    })
+    await toolset.call('leaky__leak')
+    expect(entries).toContain('the key is [redacted]')
+    expect(entries).toContainEqual(expect.objectContaining({ key: '[redacted]' }))
+    expect(entries).toContainEqual(
+      expect.objectContaining({ error: expect.objectContaining({ message: 'no [redacted]' }) }),
+    )
+    expect(JSON.stringify(entries)).not.toContain('turnip')
   })
 
   it('can share an app with others, each with its own caller', async () => {
