@@ -57,7 +57,7 @@ export interface ApprovalGate {
    */
   check(call: GatedCall): ApprovalRule | undefined
   /** Counts the call against its rate limits. @throws PegboardError E_RATE_LIMITED */
-  count(call: PendingCall, onGate?: OnGateEvent): void
+  count(call: GatedCall, onGate?: OnGateEvent): void
   /**
    * Asks a person to approve this call. Returns `undefined` if an approval was kept for it. An approval is valid
    * for one call with these arguments, until the call ends, or as `keepApproval` says.
@@ -70,7 +70,7 @@ export interface ApprovalGate {
    * Call this when an approved call ended with a question of its server, or with a page to open. When the client
    * repeats the call with the answer and the signed state within 15 minutes, it needs no second approval.
    */
-  keepApproval(call: PendingCall): void
+  keepApproval(call: Pick<PendingCall, 'tool' | 'input' | 'caller'>): void
 }
 
 export interface GateOptions {

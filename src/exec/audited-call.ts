@@ -35,8 +35,8 @@ export interface AuditedHost {
 export async function auditCall(
   host: AuditedHost,
   request: CallRequest,
+  run: Run,
   call: (request: CallRequest, run: Run, onGate: OnGateEvent) => Promise<ToolResult>,
-  run: Run = { id: request.callId, tool: undefined },
 ): Promise<ToolResult> {
   const { audit, observer } = host
   const { caller } = request

@@ -7,9 +7,9 @@ import type { CallRequest } from './tool-calls.ts'
 export function traceCall(
   observer: Observer,
   request: CallRequest,
+  run: Run,
   call: (request: CallRequest, run: Run) => Promise<ToolResult>,
 ): Promise<ToolResult> {
-  const run: Run = { id: request.callId, tool: undefined }
   const operation: Operation = {
     kind: 'call',
     name: RUN_OF_A_TOOL,

@@ -348,6 +348,7 @@ describe('a call', () => {
     abort.abort()
     expect((await left).code).toBe('E_CANCELLED')
     for (const call of [first, third, fourth]) {
+      await vi.waitFor(() => expect(gates).toHaveLength(1))
       gates.shift()?.()
       await call
     }
