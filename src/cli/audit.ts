@@ -19,45 +19,68 @@ export async function run(args: Args, io: Io): Promise<number> {
   const files =
     namedFiles.length > 0 ? namedFiles.map((file) => requireFile(resolve(io.cwd, file))) : findLogFiles(config)
   const key = readKey(readOption(args, 'key'), config, io)
+  const report = await verifyFiles(files, key)
+  // A named file may be a copy of any part of a log.
+  const endsVerified = namedFiles.length === 0
+  const breaks = endsVerified ? await addMissingEnds(report, config, key) : report.breaks
+  if (args.values['json'] === true) writeJson(io, { files, lines: report.lines, breaks, ends_verified: endsVerified })
+  else printReport({ ...report, breaks }, endsVerified, io)
+  return breaks.length === 0 ? 0 : 1
+}
+
+type Break = ChainBreak & { readonly file: string }
+/** The first and last line of each writer. */
+type Runs = Map<string, { readonly first: number; readonly last: number }>
+
+interface Report {
+  readonly files: readonly string[]
+  readonly breaks: readonly Break[]
+  /** Number of lines in all files. */
+  readonly lines: number
+  /** Number of lines in the last file. */
+  readonly lastFileLines: number
+  readonly runs: Runs
+}
+
+async function verifyFiles(files: readonly string[], key: Buffer): Promise<Report> {
   const verifyLine = createChainVerifier(key)
-  const runs = new Map<string, { readonly first: number; readonly last: number }>()
-  const breaks: (ChainBreak & { readonly file: string })[] = []
+  const runs: Runs = new Map()
+  const breaks: Break[] = []
   let [lines, lastFileLines] = [0, 0]
   for (const file of files) {
-    let line = 0
-    for await (const lineText of readLines(file)) {
-      line++
-      const problem = verifyLine(lineText)
-      if (problem !== undefined) breaks.push({ file, line, what: problem })
-      const signed = problem === 'changed' ? undefined : parseSignedLine(lineText)
+    lastFileLines = 0
+    for await (const text of readLines(file)) {
+      lastFileLines++
+      const problem = verifyLine(text)
+      if (problem !== undefined) breaks.push({ file, line: lastFileLines, what: problem })
+      const signed = problem === 'changed' ? undefined : parseSignedLine(text)
       if (signed) runs.set(signed.run, { first: runs.get(signed.run)?.first ?? signed.seq, last: signed.seq })
     }
-    lines += line
-    if (file === files.at(-1)) lastFileLines = line
+    lines += lastFileLines
   }
-  // A named file may be a copy of any part of a log.
-  if (namedFiles.length === 0) {
-    const { atStart, atEnd } = countMissingLines(
-      await readAnchors(join(config.dirs.state, 'audit'), logFileOf(config), key),
-      runs,
-    )
-    if (atStart > 0) breaks.unshift({ file: files[0] as string, line: 1, what: 'lines before it are missing' })
-    if (atEnd > 0)
-      breaks.push({ file: files.at(-1) as string, line: lastFileLines + 1, what: 'lines from here on are missing' })
-  }
-  const endsVerified = namedFiles.length === 0
-  if (args.values['json'] === true) writeJson(io, { files, lines, breaks, ends_verified: endsVerified })
-  else {
-    for (const { file, line, what: problem } of breaks) io.stdout(`${basename(file)}:${line}: ${problem}\n`)
-    const result =
-      breaks.length === 0 ? 'no line changed, inserted or deleted' : `${breaks.length} changed, inserted or deleted`
-    io.stdout(`${formatCount(lines, 'line')} in ${formatCount(files.length, 'file')}, ${result}.\n`)
-    if (!endsVerified)
-      io.stdout(
-        'Named files can be parts of a log: lines may be missing before the first line and after the last one.\n',
-      )
-  }
-  return breaks.length === 0 ? 0 : 1
+  return { files, breaks, lines, lastFileLines, runs }
+}
+
+/** Adds lines that are missing before the first file and after the last one. */
+async function addMissingEnds(report: Report, config: Config, key: Buffer): Promise<readonly Break[]> {
+  const { files, breaks, lastFileLines, runs } = report
+  const anchors = await readAnchors(join(config.dirs.state, 'audit'), logFileOf(config), key)
+  const { atStart, atEnd } = countMissingLines(anchors, runs)
+  const [first = '', last = ''] = [files[0], files.at(-1)]
+  return [
+    ...(atStart > 0 ? [{ file: first, line: 1, what: 'lines before it are missing' } as const] : []),
+    ...breaks,
+    ...(atEnd > 0 ? [{ file: last, line: lastFileLines + 1, what: 'lines from here on are missing' } as const] : []),
+  ]
+}
+
+function printReport({ files, breaks, lines }: Report, endsVerified: boolean, io: Io): void {
+  for (const { file, line, what: problem } of breaks) io.stdout(`${basename(file)}:${line}: ${problem}\n`)
+  const result =
+    breaks.length === 0 ? 'no line changed, inserted or deleted' : `${breaks.length} changed, inserted or deleted`
+  io.stdout(`${formatCount(lines, 'line')} in ${formatCount(files.length, 'file')}, ${result}.\n`)
+  if (!endsVerified)
+    io.stdout('Named files can be parts of a log: lines may be missing before the first line and after the last one.\n')
 }
 
 /** Reports a missing file before a missing key. */

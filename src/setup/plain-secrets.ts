@@ -21,34 +21,51 @@ const OPTION = /^--?([A-Za-z][\w.-]*?)(?:=(.*))?$/s
 
 /** Finds plain-text secrets: by the names of keys and options, and by their form. */
 export function findPlainSecrets(value: unknown): readonly PlainSecret[] {
-  const found: PlainSecret[] = []
-  const add = (path: PlainSecret['path'], secret: string): void => {
-    if (secret !== '' && !HARMLESS.test(secret)) found.push({ path, secret })
-  }
-  const visit = (item: unknown, path: PlainSecret['path'], isNamed: boolean): void => {
-    if (typeof item === 'string') {
-      const spans = secretSpans(item)
-      if (isNamed && !URL.canParse(item)) add(path, SCHEME.exec(item)?.[1] ?? item)
-      else if (spans.length > 0) for (const { start, end } of spans) add(path, item.slice(start, end))
-      else for (const secret of secretsInUrl(item)) add(path, secret)
-    } else if (Array.isArray(item)) {
-      for (const [index, one] of item.entries()) {
-        const [, name = '', given] = (typeof one === 'string' && OPTION.exec(one)) || []
-        const before = index > 0 && typeof item[index - 1] === 'string' ? OPTION.exec(item[index - 1]) : null
-        if (given !== undefined && isSecretName(name)) add([...path, index], given)
-        else
-          visit(
-            one,
-            [...path, index],
-            before?.[1] !== undefined && before[2] === undefined && name === '' && isSecretName(before[1]),
-          )
-      }
-    } else if (isRecord(item)) {
-      for (const [key, one] of Object.entries(item)) visit(one, [...path, key], isSecretName(key))
+  return [...plainSecretsIn(value, [], false)].filter(({ secret }) => secret !== '' && !HARMLESS.test(secret))
+}
+
+/** @param isNamed true if the name of the value says that it is a secret */
+function* plainSecretsIn(value: unknown, path: PlainSecret['path'], isNamed: boolean): Generator<PlainSecret> {
+  if (typeof value === 'string') {
+    for (const secret of secretsInString(value, isNamed)) yield { path, secret }
+  } else if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) {
+      const secret = secretOptionValue(item)
+      if (secret !== undefined) yield { path: [...path, index], secret }
+      else yield* plainSecretsIn(item, [...path, index], isValueOfSecretOption(item, value[index - 1]))
     }
+  } else if (isRecord(value)) {
+    for (const [key, item] of Object.entries(value)) yield* plainSecretsIn(item, [...path, key], isSecretName(key))
   }
-  visit(value, [], false)
-  return found
+}
+
+function secretsInString(text: string, isNamed: boolean): readonly string[] {
+  if (isNamed && !URL.canParse(text)) return [SCHEME.exec(text)?.[1] ?? text]
+  const spans = secretSpans(text)
+  return spans.length > 0 ? spans.map(({ start, end }) => text.slice(start, end)) : secretsInUrl(text)
+}
+
+interface Option {
+  readonly name: string
+  /** Undefined without `=`. */
+  readonly value: string | undefined
+}
+
+function parseOption(argument: unknown): Option | undefined {
+  const [, name, value] = (typeof argument === 'string' && OPTION.exec(argument)) || []
+  return name === undefined ? undefined : { name, value }
+}
+
+/** The value in an argument such as `--token=VALUE`. */
+function secretOptionValue(argument: unknown): string | undefined {
+  const option = parseOption(argument)
+  return option && isSecretName(option.name) ? option.value : undefined
+}
+
+/** True for the argument after one such as `--token`. */
+function isValueOfSecretOption(argument: unknown, before: unknown): boolean {
+  const option = parseOption(before)
+  return option !== undefined && option.value === undefined && isSecretName(option.name) && !parseOption(argument)
 }
 
 /** Values of query parameters that are named like credentials. */
