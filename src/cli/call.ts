@@ -25,35 +25,15 @@ export async function run(args: Args, io: Io): Promise<number> {
     args,
     io,
     async (session) => {
-      const { app, caller } = session
-      const input = typeof parsed === 'function' ? parsed(schemaOf(app, caller, name)) : parsed
+      const input = typeof parsed === 'function' ? parsed(schemaOf(session, name)) : parsed
       let result: McpResult
       try {
-        // Links to files would end with this process.
-        const files = { ...app.server.files, inlineBytes: Number.POSITIVE_INFINITY }
-        const relay = promptOnTerminal(io)
-        const effectiveCaller = relay ? { ...caller, supports: { ...caller.supports, elicitation: true } } : caller
-        const request: CallRequest = {
-          name,
-          input,
-          caller: effectiveCaller,
-          signal: io.stop,
-          waited: true,
-          ...(relay && { relay }),
-        }
-        result = toMcpResult(await app.surface.call(request), files, caller)
+        result = await callTool(session, { name, input }, io)
       } catch (error) {
         if (!isPegboardError(error)) throw error
-        if (io.stop.aborted && error.code === 'E_CANCELLED') {
-          if (json) writeJson(io, toErrorResult(error, false))
-          else io.stderr('pegboard: the call was cancelled; the tool may have done part of its work\n')
-          return INTERRUPTED
-        }
-        if (!json) {
-          if (error.data !== undefined) io.stderr(`${toPrintableJson(JSON.stringify(error.data, null, 2))}\n`)
-          throw error.code === 'E_NOT_FOUND' ? await explainForOperator(error, session, name) : error
-        }
-        result = toErrorResult(error, false)
+        if (!json) return await printError(error, session, name, io)
+        writeJson(io, toErrorResult(error, false))
+        return isInterrupted(error, io) ? INTERRUPTED : 1
       }
       if (json) writeJson(io, result)
       else printResult(result, io)
@@ -65,6 +45,37 @@ export async function run(args: Args, io: Io): Promise<number> {
         args.values['record'] !== undefined || (!isVisible(app, caller, name) && mayHave(name, id, module, config)),
     },
   )
+}
+
+async function callTool(
+  { app, caller }: Session,
+  { name, input }: Pick<CallRequest, 'name' | 'input'>,
+  io: Io,
+): Promise<McpResult> {
+  const relay = promptOnTerminal(io)
+  const request: CallRequest = {
+    name,
+    input,
+    caller: relay ? { ...caller, supports: { ...caller.supports, elicitation: true } } : caller,
+    signal: io.stop,
+    waited: true,
+    ...(relay && { relay }),
+  }
+  // Links to files would end with this process.
+  const files = { ...app.server.files, inlineBytes: Number.POSITIVE_INFINITY }
+  return toMcpResult(await app.surface.call(request), files, caller)
+}
+
+const isInterrupted = (error: PegboardError, io: Io): boolean => io.stop.aborted && error.code === 'E_CANCELLED'
+
+/** Prints that the call was cancelled. @throws any other error, which the command line then prints */
+async function printError(error: PegboardError, session: Session, name: string, io: Io): Promise<number> {
+  if (isInterrupted(error, io)) {
+    io.stderr('pegboard: the call was cancelled; the tool may have done part of its work\n')
+    return INTERRUPTED
+  }
+  if (error.data !== undefined) io.stderr(`${toPrintableJson(JSON.stringify(error.data, null, 2))}\n`)
+  throw error.code === 'E_NOT_FOUND' ? await explainForOperator(error, session, name) : error
 }
 
 /** Clients do not hear of hidden tools, but the operator may. */
@@ -93,7 +104,7 @@ const isVisible = (app: App, caller: Caller, name: string): boolean =>
 export const mayHave = (name: string, id: string, module: string, { servers }: Config): boolean =>
   !/[.:/]|__/.test(name) || servers[id]?.prefix === '' || isNamed(name, [id, module, servers[id]?.prefix ?? id])
 
-function schemaOf(app: App, caller: Caller, name: string): JsonSchema {
+function schemaOf({ app, caller }: Session, name: string): JsonSchema {
   const resolved = app.view(caller).resolve(name)
   return resolved.kind === 'found' ? resolved.tool.input.json : {}
 }

@@ -10,7 +10,7 @@ import { isSwitchedOff, ownerEntries, valueAt } from '../setup/server-entries.ts
 import { rootOf } from '../setup/switch-entries.ts'
 import { clientFacts } from '../view/client-table.ts'
 import { type Args, readOption } from './args.ts'
-import { type Command, commands, commonOptions } from './commands.ts'
+import { type Command, commands, commonOptions, type Option } from './commands.ts'
 import { findConfigOption } from './invocation.ts'
 import { type Io, UsageError } from './io.ts'
 import { openSecrets, setupDir } from './machine-of.ts'
@@ -86,16 +86,10 @@ async function findCompletions(prefix: string, before: readonly string[], io: Io
     (word, index) => !word.startsWith('-') && !['--config', '-c'].includes(before[index - 1] ?? ''),
   )
   const command = commands.find((command) => command.name === name)
-  const options = Object.entries({ ...command?.options, ...commonOptions })
-  const optionOf = (flag: string | undefined) =>
-    options.find(([long, { short }]) => flag === `--${long}` || flag === `-${short}`)
-  const [option, { value = undefined, choices = undefined } = {}] = optionOf(before.at(-1)) ?? []
-  if (choices) return choices
-  if (option === 'profile')
-    return [DEFAULT_PROFILE, ...Object.keys((await openQuietly(findConfigOption(before), io)).config.profiles)]
-  if (option === 'client') return Object.keys(clientFacts)
-  if (value === 'CLIENT') return clients.map(({ id }) => id)
-  if (value !== undefined) return ['FILE', 'PATH'].includes(value) ? [':files'] : value === 'DIR' ? [':folders'] : []
+  const options = optionsOf(command)
+  const option = findOption(options, before.at(-1))
+  const values = option && (await valuesOf(option, before, io))
+  if (values) return values
   if (prefix.startsWith('-'))
     return [
       ...options.map(([long, { about }]) => `--${long}\t${about}`),
@@ -104,13 +98,48 @@ async function findCompletions(prefix: string, before: readonly string[], io: Io
   const commandLines = commands.map((command) => `${command.name}\t${command.summary}`)
   if (name === undefined) return [...commandLines, 'help\tShow help.']
   if (name === 'help') return commandLines
+  return command ? await findOperands(command, prefix, before, io) : []
+}
+
+type NamedOption = readonly [long: string, option: Option]
+
+const optionsOf = (command: Command | undefined): readonly NamedOption[] =>
+  Object.entries({ ...command?.options, ...commonOptions })
+
+const findOption = (options: readonly NamedOption[], flag: string | undefined): NamedOption | undefined =>
+  options.find(([long, { short }]) => flag === `--${long}` || flag === `-${short}`)
+
+/** The values of an option; undefined for an option that takes none. */
+async function valuesOf(
+  [option, { value, choices }]: NamedOption,
+  before: readonly string[],
+  io: Io,
+): Promise<readonly string[] | undefined> {
+  if (choices) return choices
+  if (option === 'profile')
+    return [DEFAULT_PROFILE, ...Object.keys((await openQuietly(findConfigOption(before), io)).config.profiles)]
+  if (option === 'client') return Object.keys(clientFacts)
+  if (value === 'CLIENT') return clients.map(({ id }) => id)
+  if (value === 'DIR') return [':folders']
+  if (value === 'FILE' || value === 'PATH') return [':files']
+  return value === undefined ? undefined : []
+}
+
+async function findOperands(
+  command: Command,
+  prefix: string,
+  before: readonly string[],
+  io: Io,
+): Promise<readonly string[]> {
+  const { name } = command
+  const options = optionsOf(command)
   const operands = before.filter(
-    (word, index) => !word.startsWith('-') && optionOf(before[index - 1])?.[1].value === undefined,
+    (word, index) => !word.startsWith('-') && findOption(options, before[index - 1])?.[1].value === undefined,
   )
   if (name === 'secret' && ['set', 'rm'].includes(operands[1] ?? ''))
     return operands.length === 2 ? (await (await openSecrets(io)).list()).map((secret) => secret.name) : []
   // After the first operand of other commands come arguments of the tool, or other words.
-  if (operands.length > 1 && !/^\[server …\]$|> …$/.test(command?.operands ?? '')) return []
+  if (operands.length > 1 && !/^\[server …\]$|> …$/.test(command.operands ?? '')) return []
   if (name === 'undo') return (await listUndo(setupDir(io))).flatMap(({ id, undone }) => (undone ? [] : [id]))
   const { words, names } = operandsOf(command)
   if (names === undefined) return words
@@ -132,7 +161,7 @@ function listUniqueActions(tools: readonly string[]): readonly string[] {
 }
 
 /** What the first operands of a command are: fixed words, servers, tools, or everything that can be disabled. */
-function operandsOf({ name = '', operands = '' }: Partial<Command> = {}): {
+function operandsOf({ name, operands = '' }: Command): {
   readonly words: readonly string[]
   readonly names?: 'servers' | 'tools' | 'entries'
 } {

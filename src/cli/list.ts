@@ -5,6 +5,8 @@ import { clashesOf } from '../catalog/resource-owner.ts'
 import type { Config } from '../config/load-config.ts'
 import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf, type Tool } from '../core/tool.ts'
+import type { ApiStatus } from '../openapi/api.ts'
+import type { UpstreamStatus } from '../upstream/upstream.ts'
 import { describeReach } from '../upstream/upstream-settings.ts'
 import { type Args, readChoice, readOption } from './args.ts'
 import { withTypedCommands } from './invocation.ts'
@@ -185,59 +187,84 @@ function describeUnsandboxed({ servers }: Config): string {
   return `${subject} without a sandbox and can read and write all your files. To limit a server, set its "sandbox".\n`
 }
 
-/** All configured servers, in the order of the file. */
-function listServers({ app, config, caller }: Session, _hidden: boolean, short: boolean): Row[] {
-  const view = app.view(caller)
-  const { owners } = app.catalog.snapshot()
+/** All configured servers and APIs, each in the order of the file. */
+function listServers(session: Session, _hidden: boolean, short: boolean): Row[] {
+  const { app, config } = session
   const now = Date.now()
-  const rows = app.upstreams.status().map((server) => {
-    const { module, state, transport, era, start, startMs, nextAttemptAt, instance, instances } = server
-    const reason =
-      server.detail ??
-      server.reason ??
-      (server.pending && server.tools === 0 ? describeStarting(server).replace(/^is still /, '') : undefined)
-    const owner = owners.get(module)
-    if (!owner)
-      return { id: module, state: reason === 'disabled' ? reason : state, tools: 0, summary: '', transport, start }
-    const clashes = clashesOf([...owners.values()], owner)
-    const message = reason ?? owner.notice ?? clashes[0]
-    const inMs = nextAttemptAt === undefined ? undefined : Math.max(0, nextAttemptAt - now)
-    return {
-      id: module,
-      state: shownState(owner, owner.tools.length),
-      tools: view.count(module),
-      summary: app.categoryLine(owner, view),
-      ...(message === undefined ? {} : { reason: short ? addNextAttempt(message, nextAttemptAt, now) : message }),
-      ...(inMs === undefined ? {} : { next_attempt: `in ${Math.ceil(inMs / 1_000)} s`, next_attempt_in_ms: inMs }),
-      transport,
-      ...(era === undefined ? {} : { era }),
-      start,
-      ...(startMs === undefined ? {} : { start_ms: startMs }),
-      ...(short || clashes.length === 0 ? {} : { clashes }),
-      // Most servers are shared, so no column is needed.
-      ...(short && instance === 'shared' ? {} : { instance: short ? `one per ${instance}` : instance }),
-      ...(instances === undefined ? {} : { instances }),
-      ...reachOf(config, server.id),
-    }
-  })
-  const broken = [
+  const unreadable = [
     ...config.skipped.map(({ id, reason }) => ({ id: `mcp_${id}`, reason })),
     ...listSkipped(config, /^openapi\./),
-  ].map(skippedRow)
-  const apis = app.apis.status().map(({ module, state, reason }) => {
-    const owner = owners.get(module)
-    return {
-      id: module,
-      state,
-      tools: view.count(module),
-      summary: owner ? app.categoryLine(owner, view) : '',
-      ...((reason ?? owner?.notice) === undefined ? {} : { reason: reason ?? owner?.notice }),
-    }
-  })
+  ]
   const disabledApis = Object.entries(config.openapi).flatMap(([id, { enabled }]) =>
     enabled || Object.hasOwn(config.missing, `openapi.${id}`)
       ? []
       : [{ id: `api_${id}`, state: 'disabled', tools: 0, summary: '' }],
   )
-  return [...rows, ...broken, ...apis, ...disabledApis]
+  return [
+    ...app.upstreams.status().map((server) => serverRow(session, server, short, now)),
+    ...unreadable.map(skippedRow),
+    ...app.apis.status().map((api) => apiRow(session, api)),
+    ...disabledApis,
+  ]
+}
+
+function serverRow({ app, config, caller }: Session, server: UpstreamStatus, short: boolean, now: number): Row {
+  const { module, transport, era, start, startMs, nextAttemptAt, instances } = server
+  const { owners } = app.catalog.snapshot()
+  const owner = owners.get(module)
+  const reason = reasonOf(server)
+  if (!owner) {
+    const state = reason === 'disabled' ? reason : server.state
+    return { id: module, state, tools: 0, summary: '', transport, start }
+  }
+  const view = app.view(caller)
+  const clashes = clashesOf([...owners.values()], owner)
+  const message = reason ?? owner.notice ?? clashes[0]
+  const nextAttempt = nextAttemptAt === undefined ? {} : nextAttemptFields(Math.max(0, nextAttemptAt - now))
+  return {
+    id: module,
+    state: shownState(owner, owner.tools.length),
+    tools: view.count(module),
+    summary: app.categoryLine(owner, view),
+    ...(message === undefined ? {} : { reason: short ? addNextAttempt(message, nextAttemptAt, now) : message }),
+    ...nextAttempt,
+    transport,
+    ...(era === undefined ? {} : { era }),
+    start,
+    ...(startMs === undefined ? {} : { start_ms: startMs }),
+    ...(short || clashes.length === 0 ? {} : { clashes }),
+    ...instanceOf(server, short),
+    ...(instances === undefined ? {} : { instances }),
+    ...reachOf(config, server.id),
+  }
+}
+
+function reasonOf(server: UpstreamStatus): string | undefined {
+  const { detail, reason, pending, tools } = server
+  const isFirstStart = pending && tools === 0
+  return detail ?? reason ?? (isFirstStart ? describeStarting(server).replace(/^is still /, '') : undefined)
+}
+
+const nextAttemptFields = (inMs: number): Row => ({
+  next_attempt: `in ${Math.ceil(inMs / 1_000)} s`,
+  next_attempt_in_ms: inMs,
+})
+
+/** Most servers are shared, so the table needs no column for that. */
+function instanceOf({ instance }: UpstreamStatus, short: boolean): Row {
+  if (!short) return { instance }
+  return instance === 'shared' ? {} : { instance: `one per ${instance}` }
+}
+
+function apiRow({ app, caller }: Session, { module, state, reason: ownReason }: ApiStatus): Row {
+  const view = app.view(caller)
+  const owner = app.catalog.snapshot().owners.get(module)
+  const reason = ownReason ?? owner?.notice
+  return {
+    id: module,
+    state,
+    tools: view.count(module),
+    summary: owner ? app.categoryLine(owner, view) : '',
+    ...(reason === undefined ? {} : { reason }),
+  }
 }

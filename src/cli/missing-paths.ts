@@ -7,42 +7,53 @@ import { isRecord } from '../core/is-record.ts'
 /** Settings of modules that contain folders or files. */
 const PATH_SETTINGS: ReadonlySet<string> = new Set(['root', 'roots', 'write_roots', 'allowed_paths'])
 
+/** A setting that names a folder or file, or a program. */
+type Requirement = { readonly key: string } & (
+  | { readonly path: string }
+  | { readonly program: string; readonly env?: Environment }
+)
+
 /** One sentence for each folder and program in the configuration that does not exist. Starts nothing. */
-export function findMissingPaths({ dirs, modules, servers }: Config, env: Environment, platform: string): string[] {
-  const problems: string[] = []
-  const requirePath = (key: string, path: string): void => {
+export function findMissingPaths(config: Config, env: Environment, platform: string): string[] {
+  return [...requirementsOf(config)].flatMap((required) => {
     // Templates are replaced later.
-    if (path.includes('{{') || existsSync(resolve(dirs.workspace, path))) return
-    problems.push(`${key}: ${resolve(dirs.workspace, path)} does not exist.`)
-  }
-  const requireProgram = (key: string, command: string, serverEnv: Environment = {}): void => {
-    // Relative paths start in the folder of the program.
-    const isUnknown = command.includes('{{') || (/[\\/]/.test(command) && !isAbsolute(command))
-    if (!isUnknown && !isProgram(command, { ...env, ...serverEnv }, platform))
-      problems.push(`${key}: program ${command} not found.`)
-  }
-  const checkValue = (key: string, value: unknown): void => {
-    if (Array.isArray(value)) for (const item of value) checkValue(key, item)
-    if (!isRecord(value)) return
-    for (const [name, member] of Object.entries(value)) {
-      const memberPath = `${key}.${name}`
-      if (PATH_SETTINGS.has(name))
-        for (const path of [member].flat()) if (typeof path === 'string') requirePath(memberPath, path)
-      // A command may contain arguments.
-      if (name === 'command' && typeof member === 'string')
-        requireProgram(memberPath, isAbsolute(member) ? member : (member.split(' ')[0] ?? ''))
-      checkValue(memberPath, member)
+    if (('path' in required ? required.path : required.program).includes('{{')) return []
+    if ('path' in required) {
+      const path = resolve(config.dirs.workspace, required.path)
+      return existsSync(path) ? [] : [`${required.key}: ${path} does not exist.`]
     }
-  }
-  requirePath('dirs.workspace', dirs.workspace)
+    const { key, program, env: ownEnv } = required
+    // Relative paths start in the folder of the program.
+    const isRelative = /[\\/]/.test(program) && !isAbsolute(program)
+    const isFound = isRelative || isProgram(program, { ...env, ...ownEnv }, platform)
+    return isFound ? [] : [`${key}: program ${program} not found.`]
+  })
+}
+
+function* requirementsOf({ dirs, modules, servers }: Config): Generator<Requirement> {
+  yield { key: 'dirs.workspace', path: dirs.workspace }
   for (const [id, { enabled, config }] of Object.entries(modules))
-    if (enabled) checkValue(`modules.${id}.config`, config)
+    if (enabled) yield* requirementsIn(`modules.${id}.config`, config)
   for (const { enabled, target, where } of Object.values(servers)) {
     if (!enabled || target.kind !== 'stdio') continue
-    requireProgram(`${where}.command`, target.command, target.env)
-    if (target.cwd !== undefined) requirePath(`${where}.cwd`, target.cwd)
+    yield { key: `${where}.command`, program: target.command, env: target.env }
+    if (target.cwd !== undefined) yield { key: `${where}.cwd`, path: target.cwd }
   }
-  return problems
+}
+
+/** @param key where `value` is in the configuration */
+function* requirementsIn(key: string, value: unknown): Generator<Requirement> {
+  if (Array.isArray(value)) for (const item of value) yield* requirementsIn(key, item)
+  if (!isRecord(value)) return
+  for (const [name, member] of Object.entries(value)) {
+    const memberKey = `${key}.${name}`
+    const paths = PATH_SETTINGS.has(name) ? [member].flat() : []
+    for (const path of paths) if (typeof path === 'string') yield { key: memberKey, path }
+    // A command may contain arguments.
+    if (name === 'command' && typeof member === 'string')
+      yield { key: memberKey, program: isAbsolute(member) ? member : (member.split(' ')[0] ?? '') }
+    yield* requirementsIn(memberKey, member)
+  }
 }
 
 /** True if a program can be started: an executable file, or one on PATH. */

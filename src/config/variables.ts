@@ -49,35 +49,40 @@ export function fillVariables(value: unknown, sources: VariableSources, path: re
   const secrets = new Set<string>()
   const whole = new Set<string>()
 
-  const text = (raw: string, at: readonly string[]): string =>
-    raw.replace(REFERENCE, (all, escaped: string, kind: string | undefined, name: string, fallback?: string) => {
+  const fillText = (text: string, at: readonly string[]): string =>
+    text.replace(REFERENCE, (all, escaped: string, kind: string | undefined, name: string, fallback?: string) => {
       if (escaped) return all.slice(1)
-      if (all === raw) whole.add(at.join('.'))
-      const [found, variable] = lookUp(kind, name, sources)
-      const usable = found === '' && fallback !== undefined ? undefined : found
-      if (usable !== undefined) {
-        if (kind !== undefined || !Object.hasOwn(sources.folders, name))
-          if (kind === 'keyring' || looksSecret(variable) || at.some(isSecretPlace)) secrets.add(usable)
-        return usable
+      if (all === text) whole.add(at.join('.'))
+      const { found, variable, isFolder } = lookUp(kind, name, sources)
+      if (found !== undefined && (found !== '' || fallback === undefined)) {
+        const isSecret = kind === 'keyring' || looksSecret(variable) || at.some(isSecretPlace)
+        if (isSecret && !isFolder) secrets.add(found)
+        return found
       }
-      if (fallback !== undefined) return text(fallback, at)
+      if (fallback !== undefined) return fillText(fallback, at)
       if (sources.unset !== undefined) return sources.unset
       unset.push({ path: at, variable, isSecret: kind === 'keyring' })
       return all
     })
 
-  const fill = (item: unknown, at: readonly string[]): unknown => {
-    if (typeof item === 'string') {
-      const filled = text(item, at)
-      for (const secret of secretsWritten(filled, at)) secrets.add(secret)
-      return filled
-    }
-    if (Array.isArray(item)) return item.map((one, index) => fill(one, [...at, String(index)]))
-    if (typeof item !== 'object' || item === null) return item
-    return Object.fromEntries(Object.entries(item).map(([key, one]) => [key, fill(one, [...at, key])]))
-  }
+  const filled = mapStrings(value, path, (text, at) => {
+    const filledText = fillText(text, at)
+    for (const secret of secretsWritten(filledText, at)) secrets.add(secret)
+    return filledText
+  })
+  return { value: filled, unset, whole, secrets: [...secrets] }
+}
 
-  return { value: fill(value, path), unset, whole, secrets: [...secrets] }
+/** A copy with other strings. Keys stay the same. */
+function mapStrings(
+  value: unknown,
+  path: readonly string[],
+  change: (text: string, path: readonly string[]) => string,
+): unknown {
+  if (typeof value === 'string') return change(value, path)
+  if (Array.isArray(value)) return value.map((item, index) => mapStrings(item, [...path, String(index)], change))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapStrings(item, [...path, key], change)]))
 }
 
 /** Names in `${keyring:NAME}`, for reading their values before variables are replaced. `$${keyring:NAME}` is text. */
@@ -112,15 +117,23 @@ function decoded(text: string): string {
   }
 }
 
-/** The value, and the name of the environment variable that would set it. */
-function lookUp(kind: string | undefined, name: string, sources: VariableSources): [string | undefined, string] {
-  if (kind === 'keyring') return [sources.secrets.get(name), name]
+interface LookedUp {
+  readonly found: string | undefined
+  /** The environment variable or secret that would set it. */
+  readonly variable: string
+  /** True for `${workspaceFolder}` and `${userHome}`. */
+  readonly isFolder?: true
+}
+
+function lookUp(kind: string | undefined, name: string, sources: VariableSources): LookedUp {
+  if (kind === 'keyring') return { found: sources.secrets.get(name), variable: name }
   if (kind === 'input') {
     const variable = inputVariable(name)
-    return [sources.env[variable] ?? sources.inputs.get(name), variable]
+    return { found: sources.env[variable] ?? sources.inputs.get(name), variable }
   }
-  if (kind === undefined && Object.hasOwn(sources.folders, name)) return [sources.folders[name], name]
-  return [sources.env[name], name]
+  if (kind === undefined && Object.hasOwn(sources.folders, name))
+    return { found: sources.folders[name], variable: name, isFolder: true }
+  return { found: sources.env[name], variable: name }
 }
 
 /** The environment variable for `${input:id}`: `github-token` is PEGBOARD_INPUT_GITHUB_TOKEN. */

@@ -96,11 +96,16 @@ export function createUi(options: UiOptions): Ui {
     answer(res, 200, {})
   }
 
-  /** @param isValid whether its session still lasts */
-  function openStream(res: ServerResponse, isValid: () => boolean): void {
+  /** Ends the stream when its session ends. */
+  function openStream(req: IncomingMessage, res: ServerResponse): void {
+    if (live.isFull) {
+      answer(res, 429, problem('E_OVERLOADED', 'Too many pages are open. Close some of them.'))
+      return
+    }
+    const isByCookie = hasSession(req)
     const stream = openEventStream(res, { 'cache-control': 'no-store' })
     const check = (): void => {
-      if (isValid()) stream.comment()
+      if (!isByCookie || hasSession(req)) stream.comment()
       else stream.end()
     }
     const stops = [live.add((event) => stream.event(event.kind, JSON.stringify(event))), pulse.add(check)]
@@ -110,6 +115,20 @@ export function createUi(options: UiOptions): Ui {
       checks.delete(check)
     })
   }
+
+  function logOut(req: IncomingMessage, res: ServerResponse): void {
+    sessions.close(readCookie(req) ?? '')
+    for (const check of checks) check()
+    setCookie(req, res, '', 0)
+    answer(res, 200, {})
+  }
+
+  /** Requests about sessions and streams. `uiRoutes` has all others. */
+  const ownRoutes: ReadonlyMap<string, (req: IncomingMessage, res: ServerResponse) => void> = new Map([
+    ['GET events', openStream],
+    ['POST link', (_req, res) => answer(res, 200, { url: createLink(LINK_MS) })],
+    ['POST logout', logOut],
+  ])
 
   async function api(
     req: IncomingMessage,
@@ -121,21 +140,10 @@ export function createUi(options: UiOptions): Ui {
     checkApiRequest(req)
     const name = `${req.method} ${pathname.slice(API.length)}`
     if (name === 'POST login') return await logIn(req, res, isOperator)
-    const bySecret = isKey(req.headers.authorization)
-    if (!bySecret && !hasSession(req) && !(await isOperator())) return answer(res, 401, unauthorized(false))
-    if (name === 'GET events' && live.isFull)
-      return answer(res, 429, problem('E_OVERLOADED', 'Too many pages are open. Close some of them.'))
-    if (name === 'GET events') {
-      const isByCookie = hasSession(req)
-      return openStream(res, () => !isByCookie || hasSession(req))
-    }
-    if (name === 'POST link') return answer(res, 200, { url: createLink(LINK_MS) })
-    if (name === 'POST logout') {
-      sessions.close(readCookie(req) ?? '')
-      for (const check of checks) check()
-      setCookie(req, res, '', 0)
-      return answer(res, 200, {})
-    }
+    const isSignedIn = isKey(req.headers.authorization) || hasSession(req) || (await isOperator())
+    if (!isSignedIn) return answer(res, 401, unauthorized(false))
+    const ownRoute = ownRoutes.get(name)
+    if (ownRoute) return ownRoute(req, res)
     const route = Object.hasOwn(uiRoutes, name) ? uiRoutes[name] : undefined
     if (!route) return answer(res, 404, problem('E_NOT_FOUND', 'The page has no such request.'))
     const body = req.method === 'GET' ? {} : await readJson(req, res)
