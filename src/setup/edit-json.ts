@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { type Node, parseTree } from 'jsonc-parser'
 import { JsoncError, parseJsonc } from '../config/jsonc.ts'
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 
 export type EditPath = ReadonlyArray<string | number>
 
@@ -53,19 +53,23 @@ export function parseForEdit(text: string): unknown {
 export function setIn(root: unknown, path: EditPath, value: unknown): unknown {
   const [step, ...rest] = path
   if (step === undefined) return JSON.parse(JSON.stringify(value))
-  const copy: unknown = Array.isArray(root) ? [...root] : isRecord(root) ? { ...root } : root
-  if (typeof step === 'number' && Array.isArray(copy) && step <= copy.length) {
-    if (value === undefined && rest.length === 0) copy.splice(step, 1)
-    else if (value !== undefined || step < copy.length) copy[step] = setIn(copy[step] ?? {}, rest, value)
-  } else if (typeof step === 'string' && step !== '__proto__' && isRecord(copy)) {
-    if (value === undefined && rest.length === 0) delete copy[step]
-    else if (value !== undefined || Object.hasOwn(copy, step))
-      copy[step] = setIn(Object.hasOwn(copy, step) ? copy[step] : {}, rest, value)
-  } else
-    throw createSyntaxError(
-      `"${step}" cannot be set: it is not in ${typeof step === 'string' ? 'an object' : 'a list'}.`,
-    )
-  return copy
+  if (typeof step === 'number' && Array.isArray(root) && step <= root.length) return setInList(root, step, rest, value)
+  if (typeof step === 'string' && step !== '__proto__' && isRecord(root)) return setInObject(root, step, rest, value)
+  throw createSyntaxError(`"${step}" cannot be set: it is not in ${typeof step === 'string' ? 'an object' : 'a list'}.`)
+}
+
+function setInList(list: readonly unknown[], index: number, rest: EditPath, value: unknown): readonly unknown[] {
+  if (value === undefined && index === list.length) return list
+  if (value === undefined && rest.length === 0) return list.toSpliced(index, 1)
+  return list.toSpliced(index, 1, setIn(list[index] ?? {}, rest, value))
+}
+
+function setInObject(object: Json, key: string, rest: EditPath, value: unknown): Json {
+  const hasKey = Object.hasOwn(object, key)
+  if (value === undefined && !hasKey) return object
+  if (value !== undefined || rest.length > 0) return { ...object, [key]: setIn(hasKey ? object[key] : {}, rest, value) }
+  const { [key]: _removed, ...others } = object
+  return others
 }
 
 /** The value at a step, and the part of the text that is removed with it. */

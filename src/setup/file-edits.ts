@@ -304,22 +304,7 @@ export async function undo(
 ): Promise<AppliedEdits & { readonly reason: string }> {
   return whileLocked(stateDir, async (folder) => {
     const records = await readRecords(folder)
-    const open = records.filter(({ undone }) => undone !== true)
-    const record =
-      id === undefined
-        ? open.findLast((one) => config === undefined || isMadeWith(one, config))
-        : records.find((one) => one.id === id)
-    if (!record || record.undone) {
-      const what = id !== undefined ? ` "${id}"` : open.length > 0 ? ` of ${config}` : ''
-      throw new PegboardError(
-        'E_UNDO_MISSING',
-        `There is no change${what} to undo${record ? ': it was undone' : ''}.`,
-        {
-          ...(records.length === 0 && { hint: 'Pegboard has changed no configuration file.' }),
-          ...(id === undefined && open.length > 0 && { hint: OTHER_CONFIG_HINT }),
-        },
-      )
-    }
+    const record = id === undefined ? newestRecord(records, config) : recordWithId(records, id)
     const own = join(folder, record.id)
     const todo: SavedFile[] = []
     for (const file of record.files) {
@@ -327,7 +312,7 @@ export async function undo(
       const hash = now && hashOf(now)
       // A process that was killed may have written some of the files only.
       if (hash === file.before) continue
-      if (hash !== file.after && !force) throw createChangedSinceError(file, open.slice(open.indexOf(record) + 1))
+      if (hash !== file.after && !force) throw createChangedSinceError(file, records.slice(records.indexOf(record) + 1))
       todo.push(file)
     }
     for (const file of todo.toReversed()) await restore(file, own)
@@ -336,15 +321,38 @@ export async function undo(
   })
 }
 
-const OTHER_CONFIG_HINT =
-  'To undo a change of another configuration, find its id with pegboard undo --list, then run pegboard undo ID.'
+function recordWithId(records: readonly SavedRecord[], id: string): SavedRecord {
+  const record = records.find((one) => one.id === id)
+  if (record && record.undone !== true) return record
+  throw createMissingError(records, ` "${id}" to undo${record ? ': it was undone' : ''}`)
+}
+
+/** @param config only changes that a command made with this configuration file */
+function newestRecord(records: readonly SavedRecord[], config: string | undefined): SavedRecord {
+  const open = records.filter(({ undone }) => undone !== true)
+  const record = open.findLast((one) => config === undefined || isMadeWith(one, config))
+  if (record) return record
+  if (open.length === 0) throw createMissingError(records, ' to undo')
+  throw createMissingError(records, ` of ${config} to undo`, {
+    hint: 'To undo a change of another configuration, find its id with pegboard undo --list, then run pegboard undo ID.',
+  })
+}
+
+const createMissingError = (
+  records: readonly SavedRecord[],
+  what: string,
+  options: { readonly hint?: string } = {},
+): PegboardError =>
+  new PegboardError('E_UNDO_MISSING', `There is no change${what}.`, {
+    ...options,
+    ...(records.length === 0 && { hint: 'Pegboard has changed no configuration file.' }),
+  })
 
 const isMadeWith = (record: SavedRecord, config: string): boolean =>
   record.config === undefined ? record.files.some(({ path }) => path === config) : record.config === config
 
-/** @param later changes that are not undone */
 function createChangedSinceError({ path }: SavedFile, later: readonly SavedRecord[]): PegboardError {
-  const next = later.findLast(({ files }) => files.some((file) => file.path === path))
+  const next = later.findLast(({ undone, files }) => undone !== true && files.some((file) => file.path === path))
   return next
     ? new PegboardError('E_EDIT_STALE', `Pegboard changed ${path} again later, so nothing was undone.`, {
         hint: `Undo the later change first: pegboard undo ${next.id}. Or add --force, which discards everything that changed since.`,

@@ -3,7 +3,7 @@ import { basename, posix, win32 } from 'node:path'
 import type { Machine } from '../config/machine.ts'
 import { describeNameProblem } from '../config/server-names.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
-import { isRecord, type Json } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { mapTexts } from '../core/map-texts.ts'
 import {
   type Client,
@@ -103,33 +103,44 @@ export function readServers(
   const servers: FoundServer[] = []
   const own: Array<readonly string[]> = []
   const skipped: string[] = []
-  const at = client.serversAt(root)
-  const blocks: Array<{ path: readonly string[]; block: unknown; project?: string }> = [
-    { path: at, block: valueAt(root, at) },
-  ]
-  for (const [project, block] of client.projects?.(root) ?? [])
-    blocks.push({ path: ['projects', project, 'mcpServers'], block, project })
-  for (const { path, block, project } of blocks) {
-    if (!isRecord(block)) continue
-    for (const [name, raw] of Object.entries(block).slice(0, MAX_SERVERS)) {
-      const where = [...path, name]
-      if (isPegboard(name, raw, machine)) {
-        if (project === undefined) own.push(where)
-        continue
-      }
-      const read = readEntry(client, name, raw)
-      if (typeof read === 'string') skipped.push(read)
-      else if (read) {
-        const cwd = project !== undefined && read['command'] !== undefined ? { cwd: project } : {}
-        servers.push({
-          ...{ client: client.id, name, path: where, entry: { ...cwd, ...read } },
-          ...(project === undefined ? {} : { project }),
-        })
-      }
+  for (const { path, raw, project } of entriesOf(client, root)) {
+    const name = path.at(-1) as string
+    if (isPegboard(name, raw, machine)) {
+      if (project === undefined) own.push(path)
+      continue
+    }
+    const read = readEntry(client, name, raw)
+    if (typeof read === 'string') skipped.push(read)
+    else if (read) {
+      const cwd = project !== undefined && read['command'] !== undefined ? { cwd: project } : {}
+      servers.push({
+        ...{ client: client.id, name, path, entry: { ...cwd, ...read } },
+        ...(project === undefined ? {} : { project }),
+      })
     }
   }
   return { servers, own, skipped }
 }
+
+interface ClientEntry {
+  /** Where the client has it. The last step is its name. */
+  readonly path: readonly string[]
+  readonly raw: unknown
+  readonly project?: string
+}
+
+/** The entries for every folder, then those of single projects. */
+function* entriesOf(client: Client, root: unknown): Generator<ClientEntry> {
+  const path = client.serversAt(root)
+  yield* entriesIn(valueAt(root, path), { path })
+  for (const [project, block] of client.projects?.(root) ?? [])
+    yield* entriesIn(block, { path: ['projects', project, 'mcpServers'], project })
+}
+
+const entriesIn = (block: unknown, place: Omit<ClientEntry, 'raw'>): readonly ClientEntry[] =>
+  Object.entries(asRecord(block))
+    .slice(0, MAX_SERVERS)
+    .map(([name, raw]) => ({ ...place, path: [...place.path, name], raw }))
 
 /** The entry; undefined if it is no MCP server; otherwise why it cannot be imported. */
 function readEntry(client: Client, name: string, raw: unknown): Json | string | undefined {
