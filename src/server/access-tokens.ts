@@ -120,6 +120,20 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
     }
   }
 
+  /** Logs why a token could not be verified. */
+  function rejectionOf(error: unknown): Rejection {
+    const code = codeOf(error)
+    if (!code?.startsWith('ERR_J') || ISSUER_ERRORS.has(code)) {
+      log[isUnavailable ? 'debug' : 'warn']('access tokens cannot be checked', { issuer, error: messageOf(error) })
+      isUnavailable = true
+      return 'unavailable'
+    }
+    const claim = isRecord(error) ? String(error.claim) : ''
+    const kind = code === OWN_CODE ? messageOf(error) : `${code} ${claim}`
+    logRefusal(messageOf(error), kind, claim === 'aud' ? { expectedAudience: audience ?? resource() } : {})
+    return 'invalid_token'
+  }
+
   return {
     issuer,
     scopes: Object.keys(scopes),
@@ -134,16 +148,7 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
       try {
         payload = await verifyToken(token)
       } catch (error) {
-        const code = codeOf(error)
-        if (code?.startsWith('ERR_J') && !ISSUER_ERRORS.has(code)) {
-          const claim = isRecord(error) ? String(error.claim) : ''
-          const kind = code === OWN_CODE ? messageOf(error) : `${code} ${claim}`
-          logRefusal(messageOf(error), kind, claim === 'aud' ? { expectedAudience: audience ?? resource() } : {})
-          return 'invalid_token'
-        }
-        log[isUnavailable ? 'debug' : 'warn']('access tokens cannot be checked', { issuer, error: messageOf(error) })
-        isUnavailable = true
-        return 'unavailable'
+        return rejectionOf(error)
       }
       isUnavailable = false
       const name = payload[principalClaim]

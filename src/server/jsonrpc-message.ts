@@ -1,5 +1,5 @@
 import { MAX_KEYS, MAX_NESTING } from '../core/argument-limits.ts'
-import { asRecord, isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { endOfString, exceedsJsonItems, withoutLargeMembers } from '../core/json-item-count.ts'
 import type { Message } from '../core/jsonrpc.ts'
 import { VERSION } from '../core/protocol-meta.ts'
@@ -79,34 +79,36 @@ export function parseBatch(text: string): readonly Message[] | (ParsedMessage & 
 /** @param chars length of the text */
 function checkMessage(value: unknown, chars: number): ParsedMessage {
   if (Array.isArray(value)) return refuse(null, -32600, 'Invalid request: batch not supported, send one message a line')
-  if (typeof value !== 'object' || value === null) return refuse(null, -32600, 'Invalid request: an object is required')
-  const message = value as Record<string, unknown>
-  const id = message.id
-  const legalId =
-    (typeof id === 'string' && id.length <= MAX_ID_CHARS) || (typeof id === 'number' && Number.isSafeInteger(id))
-  const isCall = typeof message.method === 'string'
-  if ('id' in message && !legalId && isCall)
-    return refuse(null, -32600, 'Invalid request: id must be a string or an integer')
-  const answerId = legalId ? id : null
-  if (message.jsonrpc !== '2.0') return refuse(answerId, -32600, 'Invalid request: jsonrpc must be "2.0"')
-  if (!isCall && !('result' in message) && !('error' in message))
-    return refuse(answerId, -32600, 'Invalid request: method is required')
-  const unknownMember = Object.keys(message).find((key) => !MEMBERS.has(key))
-  if (unknownMember !== undefined)
-    return refuse(answerId, -32600, `Invalid request: unknown member ${JSON.stringify(unknownMember.slice(0, 40))}`)
-  if (isCall && ('result' in message || 'error' in message))
-    return refuse(answerId, -32600, 'Invalid request: both a request and a response')
-  if (message.method === 'initialize' && chars > MAX_INITIALIZE_CHARS)
-    return refuse(answerId, -32600, `Invalid request: initialize exceeds ${MAX_INITIALIZE_CHARS} characters`)
-  const params = message.params
-  if (params !== undefined && (typeof params !== 'object' || params === null || Array.isArray(params)))
-    return refuse(answerId, -32600, 'Invalid request: params must be an object')
-  const fault = message.method === 'initialize' && legalId ? findInitializeFault(params) : undefined
-  if (fault !== undefined) return refuse(answerId, -32602, `Invalid params: ${fault}`)
+  if (!isRecord(value)) return refuse(null, -32600, 'Invalid request: an object is required')
+  const id = isLegalId(value['id']) ? value['id'] : null
+  const envelopeFault = findEnvelopeFault(value, chars)
+  if (envelopeFault !== undefined) return refuse(id, -32600, `Invalid request: ${envelopeFault}`)
+  const { params } = value
+  const fault = value['method'] === 'initialize' && id !== null ? findInitializeFault(params) : undefined
+  if (fault !== undefined) return refuse(id, -32602, `Invalid params: ${fault}`)
   // The SDK would drop such a message without an answer.
   const meta = asRecord(params)['_meta']
-  if (meta !== undefined && !isRecord(meta)) return refuse(answerId, -32602, 'Invalid params: _meta must be an object')
-  return { ok: true, message: message as unknown as Message }
+  if (meta !== undefined && !isRecord(meta)) return refuse(id, -32602, 'Invalid params: _meta must be an object')
+  return { ok: true, message: value as unknown as Message }
+}
+
+const isLegalId = (id: unknown): id is string | number =>
+  (typeof id === 'string' && id.length <= MAX_ID_CHARS) || (typeof id === 'number' && Number.isSafeInteger(id))
+
+/** What is wrong with the members of a message; undefined if nothing is. @param chars length of the text */
+function findEnvelopeFault(message: Json, chars: number): string | undefined {
+  const { method, params } = message
+  const isCall = typeof method === 'string'
+  const isResponse = 'result' in message || 'error' in message
+  if (isCall && 'id' in message && !isLegalId(message['id'])) return 'id must be a string or an integer'
+  if (message['jsonrpc'] !== '2.0') return 'jsonrpc must be "2.0"'
+  if (!isCall && !isResponse) return 'method is required'
+  const unknownMember = Object.keys(message).find((key) => !MEMBERS.has(key))
+  if (unknownMember !== undefined) return `unknown member ${JSON.stringify(unknownMember.slice(0, 40))}`
+  if (isCall && isResponse) return 'both a request and a response'
+  if (method === 'initialize' && chars > MAX_INITIALIZE_CHARS)
+    return `initialize exceeds ${MAX_INITIALIZE_CHARS} characters`
+  return params === undefined || isRecord(params) ? undefined : 'params must be an object'
 }
 
 /** What `initialize` lacks; undefined if complete. A 2026 request is refused later, as an unknown method. */
