@@ -184,58 +184,69 @@ function serverOf({ app }: ExplainContext, module: string): Partial<Verdict> {
   return { server: { id: module, state, ...(reason === undefined ? {} : { reason }) } }
 }
 
+type Missing = Pick<Verdict, 'stage' | 'rule' | 'setting' | 'nearest'>
+
 /** Why a tool is not in the catalog: a setting, its server or module, or an unknown name. */
 function explainMissing(session: ExplainContext, name: string): Verdict {
-  const { app, caller, config } = session
-  const createVerdict = (stage: Stage | 'unknown', rule: string, more: Partial<Verdict> = {}): Verdict => ({
-    tool: name,
-    profile: caller.profile,
-    visible: false,
-    stage,
-    rule,
-    ...more,
-  })
   const dotted = name.replace(FIRST_SEPARATOR, '.')
-  for (const [id, settings] of Object.entries(config.servers)) {
+  const missing =
+    explainByServer(session, dotted) ?? explainByCategory(session, dotted) ?? explainUnknown(session, dotted)
+  return { tool: name, profile: session.caller.profile, visible: false, ...missing }
+}
+
+/** Names a server that would have the tool. */
+function explainByServer(session: ExplainContext, dotted: string): Missing | undefined {
+  for (const [id, settings] of Object.entries(session.config.servers)) {
     const { ownerName, action } = splitName(dotted, id, settings)
     const ownName = readOfferedTools(session, id).get(action)
     if (ownName === undefined && ownerName === undefined) continue
-    if (!settings.enabled) return createVerdict('upstream', `its server is switched off by ${settings.where}`)
+    if (!settings.enabled) return { stage: 'upstream', rule: `its server is switched off by ${settings.where}` }
     const filter = ownName === undefined ? undefined : leftOutBy(createFilters(settings), ownName)
     if (filter !== undefined) {
       const setting = `${settings.where}.${filter}`
-      return createVerdict('upstream', `left out by ${setting}`, { setting })
+      return { stage: 'upstream', rule: `left out by ${setting}`, setting }
     }
     if (ownerName === undefined) continue
-    const status = app.upstreams.status().find((server) => server.id === id)
+    const status = session.app.upstreams.status().find((server) => server.id === id)
     if (status && status.tools === 0) {
       const reason = status.detail ?? status.reason
-      return createVerdict('upstream', `the tools of mcp_${id} are not known${reason ? `: ${reason}` : ' yet'}`)
+      return { stage: 'upstream', rule: `the tools of mcp_${id} are not known${reason ? `: ${reason}` : ' yet'}` }
     }
   }
+  return undefined
+}
+
+/** Says why the server, API or module that the name begins with has no tools. */
+function explainByCategory({ app, config }: ExplainContext, dotted: string): Missing | undefined {
   const [category = ''] = dotted.split('.')
   const skipped = config.skipped.find(({ id }) => id === category || `mcp_${id}` === category)
-  if (skipped) return createVerdict('upstream', skipped.reason)
+  if (skipped) return { stage: 'upstream', rule: skipped.reason }
   const missing = config.missing[`modules.${category}`] ?? config.missing[`openapi.${category.replace(/^api_/, '')}`]
-  if (missing !== undefined) return createVerdict(category.startsWith('api_') ? 'upstream' : 'backend', missing)
-  if (dotted.includes('.') && Object.hasOwn(config.modules, category) && config.modules[category]?.enabled === false)
-    return createVerdict('policy', `its module is switched off by modules.${category}.enabled`, {
-      setting: `modules.${category}.enabled`,
-    })
+  if (missing !== undefined) return { stage: category.startsWith('api_') ? 'upstream' : 'backend', rule: missing }
+  const isOff = Object.hasOwn(config.modules, category) && config.modules[category]?.enabled === false
+  if (dotted.includes('.') && isOff) {
+    const setting = `modules.${category}.enabled`
+    return { stage: 'policy', rule: `its module is switched off by ${setting}`, setting }
+  }
   const failed = app.failed().find(({ file }) => file.split(/[/\\.]/).includes(category))
-  if (failed) return createVerdict('backend', `its module could not be loaded: ${failureLine(failed)}`)
+  return failed && { stage: 'backend', rule: `its module could not be loaded: ${failureLine(failed)}` }
+}
+
+function explainUnknown({ app, config }: ExplainContext, dotted: string): Missing {
   const server = Object.keys(config.servers).find((id) => id === dotted || `mcp_${id}` === dotted)
-  if (server !== undefined) return createVerdict('unknown', 'it is a server, not a tool: see pegboard list servers')
+  if (server !== undefined) return { stage: 'unknown', rule: 'it is a server, not a tool: see pegboard list servers' }
   const action = dotted.slice(dotted.indexOf('.') + 1)
-  const near = findNearest(
+  const nearest = findNearest(
     dotted,
     app.catalog.snapshot().tools.map(({ id }) => id),
     // Three edits turn any name of three letters into any other.
     Math.max(1, Math.floor(action.length / 3)),
   )
-  return createVerdict('unknown', 'there is no tool with this name; pegboard list --hidden shows all tools', {
-    nearest: near,
-  })
+  return {
+    stage: 'unknown',
+    rule: 'there is no tool with this name; pegboard list --hidden shows all tools',
+    nearest,
+  }
 }
 
 const FIRST_SEPARATOR = /__|::|:|\//

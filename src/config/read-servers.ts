@@ -41,9 +41,36 @@ export function readServers(
   const skipped: SkippedServer[] = []
   const warnings: string[] = []
   const secrets: string[] = []
-  const skip = (id: string, reason: string, self?: true): void => {
-    skipped.push({ id, reason, ...(self && { self }) })
-    warnings.push(ignoredServerWarning(reason))
+
+  /** @returns why the entry cannot be used; undefined after adding its settings */
+  const readServer = (key: string, id: string, raw: unknown): Omit<SkippedServer, 'id'> | undefined => {
+    const where = own.get(id) ?? `${key}.${id}`
+    if (isLockedApi(id))
+      return {
+        reason: `${where} has the name of an API in the lock file; choose one that does not begin with "openapi."`,
+      }
+    const odd = describeNameProblem(id)
+    if (odd !== undefined)
+      return { reason: `${where.replaceAll(id, () => escapedName(id))} has a name that ${odd}; rename it` }
+    const filled = fillVariables(raw, sources, own.has(id) ? where.split('.') : [key, id])
+    secrets.push(...filled.secrets)
+    const [unset] = filled.unset
+    if (unset && !isOff(raw)) return { reason: `${unset.path.join('.')} needs ${describeUnset(unset)}` }
+    try {
+      const parsed = parseServer(id, filled.value, { where, ...(own.has(id) && { allowPrivate: false }) })
+      const settings = resolvePaths(parsed.settings, base, machine)
+      if (file !== undefined && settings.enabled && isSelf(settings.target, file, machine))
+        return {
+          reason: `${where} starts Pegboard with this same file, so each Pegboard would start another`,
+          self: true,
+        }
+      servers[id] = settings
+      warnings.push(...parsed.warnings)
+      return undefined
+    } catch (error) {
+      if (!isPegboardError(error)) throw error
+      return { reason: error.message.replace(/\.$/, '') }
+    }
   }
 
   const entries: Array<readonly [key: string, id: string, raw: unknown]> = []
@@ -52,38 +79,11 @@ export function readServers(
     if (id in asRecord(blocks.mcpServers)) warnings.push(`servers.${id} is ignored: mcpServers.${id} is there too.`)
     else entries.push(['servers', id, raw])
   }
-
   for (const [key, id, raw] of entries) {
-    const where = own.get(id) ?? `${key}.${id}`
-    if (isLockedApi(id)) {
-      skip(id, `${where} has the name of an API in the lock file; choose one that does not begin with "openapi."`)
-      continue
-    }
-    const odd = describeNameProblem(id)
-    if (odd !== undefined) {
-      skip(id, `${where.replaceAll(id, () => escapedName(id))} has a name that ${odd}; rename it`)
-      continue
-    }
-    const filled = fillVariables(raw, sources, own.has(id) ? where.split('.') : [key, id])
-    secrets.push(...filled.secrets)
-    const [unset] = filled.unset
-    if (unset && !isOff(raw)) {
-      skip(id, `${unset.path.join('.')} needs ${describeUnset(unset)}`)
-      continue
-    }
-    try {
-      const parsed = parseServer(id, filled.value, { where, ...(own.has(id) && { allowPrivate: false }) })
-      const settings = resolvePaths(parsed.settings, base, machine)
-      if (file !== undefined && settings.enabled && isSelf(settings.target, file, machine)) {
-        skip(id, `${where} starts Pegboard with this same file, so each Pegboard would start another`, true)
-        continue
-      }
-      servers[id] = settings
-      warnings.push(...parsed.warnings)
-    } catch (error) {
-      if (!isPegboardError(error)) throw error
-      skip(id, error.message.replace(/\.$/, ''))
-    }
+    const problem = readServer(key, id, raw)
+    if (!problem) continue
+    skipped.push({ id, ...problem })
+    warnings.push(ignoredServerWarning(problem.reason))
   }
   for (const [one, other] of findLookalikePairs(Object.keys(servers)))
     warnings.push(
