@@ -86,20 +86,22 @@ function read(status: number, text: string): ChatAnswer {
   return { ok: true, message: { ...message, role: 'assistant' }, usage }
 }
 
-/** The endpoint's rejection as an error. */
+/** The endpoint's rejection as an error. `retryable` is false if the request must change first. */
 export function createRejection(status: number, text: string): PegboardError {
   const { error } = parseBody(text)
   const message = isRecord(error) ? error['message'] : error
   const why = typeof message === 'string' ? `: ${scrub(message)}` : ''
-  return createUnreachableError(`The model's server returned status ${status}${why}`)
+  const retryable = status < 400 || status >= 500 || status === 408 || status === 429
+  return createUnreachableError(`The model's server returned status ${status}${why}`, undefined, retryable)
 }
 
 /** The members of an answer; none for the HTML of a proxy. */
 export const parseBody = (text: string): Json => asRecord(tryParseJson(text))
 
-const createUnreachableError = (message: string, cause?: unknown): PegboardError =>
+const createUnreachableError = (message: string, cause?: unknown, retryable = true): PegboardError =>
   new PegboardError('E_BACKEND_UNAVAILABLE', message, {
     cause,
+    retryable,
     hint: 'Check endpoint.baseUrl, endpoint.apiKey and endpoint.model.',
   })
 

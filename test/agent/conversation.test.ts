@@ -257,6 +257,17 @@ describe('a conversation of a model that calls tools itself', () => {
     await expect(result).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE', message })
   })
 
+  it.each([
+    [401, false],
+    [404, false],
+    [408, true],
+    [429, true],
+    [503, true],
+  ])('tells whether to try again after status %i', async (status, retryable) => {
+    const { result } = await talk(() => ({ status, body: '{"error":{"message":"No"}}' }))
+    await expect(result).rejects.toMatchObject({ code: 'E_BACKEND_UNAVAILABLE', retryable })
+  })
+
   it('leaves the API key out of its error when the server repeats it', async () => {
     const body = '{"error":{"message":"Incorrect API key: kit-4711-secret"}}'
     const { baseUrl } = await scriptedEndpoint(() => ({ status: 401, body }))
