@@ -14,7 +14,7 @@ import { secretNames } from './variables.ts'
 
 /** Changed keys, such as `modules.filesystem`, `mcpServers.github`, `exposure.share` or `server.http`. */
 export interface ReloadPlan {
-  /** Applied without a restart. The exposure mode applies to new sessions. */
+  /** Applied without a restart. Open sessions keep their exposure mode. */
   readonly live: readonly string[]
   /** Applied at the next start. */
   readonly restart: readonly string[]

@@ -190,6 +190,7 @@ export function createApprovalGate({ clock, hide }: GateOptions): ApprovalGate {
 
   return {
     check({ policy, tool, caller }) {
+      // The view of the caller already has no denied tools. This finds out whether a person must approve.
       const decision = policy.mayAsk ? policy.decide(tool, caller) : undefined
       if (decision?.allow === false) throw new PegboardError('E_NOT_FOUND', `Tool '${tool.id}' not found.`)
       return decision?.ask
