@@ -52,6 +52,7 @@ const MAX_LOGS = 1_000
 const MAX_TEXT = 500
 const MAX_NAME = 200
 const MAX_NODES = 60
+const MAX_DEPTH = 6
 
 export function createCallLog({ size, clock }: { readonly size: number; readonly clock: Clock }): CallLog {
   const logs = new Map<string, SessionLog>()
@@ -127,33 +128,33 @@ function toShortResult(result: ToolResult): unknown {
 /** Copies only the first part, so that the time does not depend on the rest. */
 function clipValue(value: unknown): unknown {
   let remainingNodes = MAX_NODES
-  const copy = (one: unknown, depth: number): unknown => {
+
+  function copy(one: unknown, depth: number): unknown {
     if (typeof one === 'string') return one.length > MAX_TEXT ? `${truncate(one, MAX_TEXT)}…` : one
-    if (typeof one !== 'object' || one === null) return typeof one === 'bigint' ? String(one) : one
-    if (remainingNodes <= 0 || depth > 6) return '…'
-    if (Array.isArray(one)) {
-      const items: unknown[] = []
-      for (const item of one) {
-        if (remainingNodes-- <= 0) {
-          items.push('…')
-          break
-        }
-        items.push(copy(item, depth + 1))
-      }
-      return items
-    }
-    const result: Record<string, unknown> = {}
-    for (const key in one) {
-      if (!Object.hasOwn(one, key)) continue
-      if (remainingNodes-- <= 0) {
-        result['…'] = '…'
-        break
-      }
-      result[truncate(key, MAX_NAME)] = looksSecret(key)
-        ? '<removed>'
-        : copy((one as Record<string, unknown>)[key], depth + 1)
-    }
-    return result
+    if (typeof one === 'bigint') return String(one)
+    if (typeof one !== 'object' || one === null) return one
+    if (remainingNodes <= 0 || depth > MAX_DEPTH) return '…'
+    return Array.isArray(one) ? copyItems(one, depth + 1) : copyMembers(one as Record<string, unknown>, depth + 1)
   }
+
+  function copyItems(items: readonly unknown[], depth: number): unknown[] {
+    const copies: unknown[] = []
+    for (const item of items) {
+      if (remainingNodes-- <= 0) return [...copies, '…']
+      copies.push(copy(item, depth))
+    }
+    return copies
+  }
+
+  function copyMembers(members: Readonly<Record<string, unknown>>, depth: number): Record<string, unknown> {
+    const copies: Record<string, unknown> = {}
+    for (const key in members) {
+      if (!Object.hasOwn(members, key)) continue
+      if (remainingNodes-- <= 0) return { ...copies, '…': '…' }
+      copies[truncate(key, MAX_NAME)] = looksSecret(key) ? '<removed>' : copy(members[key], depth)
+    }
+    return copies
+  }
+
   return copy(value, 0)
 }

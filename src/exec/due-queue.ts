@@ -152,45 +152,71 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
   }
 
   async function runIfDue(id: string): Promise<void> {
-    let row = await table.get(id)
+    const row = await findIdle(id)
     if (!row) return
-    // With several processes, another one then gets the alarm.
-    if (stopped) return alarms.set(id, clock.now())
+    const now = clock.now()
+    const { value } = row
+    if (value.nextAt === null || value.nextAt > now) return setAlarm(id, value)
+    const recheckAt = whenToRecheck(value, now)
+    if (recheckAt !== undefined) return alarms.set(id, recheckAt)
+    const next = options.claim(value, now)
+    if (next) await claimAndRun(row, next, now)
+    else if (await table.delete(id, row.revision)) options.dropped?.(value)
+  }
+
+  /** The entry with its current time. If it is gone or runs, returns `undefined`, and sets an alarm where that is needed. */
+  async function findIdle(id: string): Promise<StoredDocument<T> | undefined> {
+    let row = await table.get(id)
+    if (!row) return undefined
+    const { owner } = row
+    if (stopped) {
+      // With several processes, another one then gets the alarm.
+      await alarms.set(id, clock.now())
+      return undefined
+    }
     const { by } = row.value
     if (by !== undefined) {
-      if (!(await isDone(id, by))) return alarms.set(id, nextCheckAt(clock.now()))
-      const { owner } = row
-      let result: RunResult<T> | undefined
-      const updated = await update(id, owner, (current) => {
-        result = current.by === by ? options.abandoned(id, owner, current) : undefined
-        return result ? releaseClaim(result.change(current)) : current
-      })
-      if (updated) await result?.notify?.()
-      row = await table.get(id)
-      if (!row || row.value.by !== undefined) return
+      if (!(await isDone(id, by))) {
+        await alarms.set(id, nextCheckAt(clock.now()))
+        return undefined
+      }
+      await finishAbandoned(id, owner, by)
+      row = await findUnclaimed(id)
     }
-    const now = clock.now()
-    if (options.replan(row.value, now)) {
-      const { owner } = row
-      await update(id, owner, (value) => (value.by === undefined ? (options.replan(value, now) ?? value) : value))
-      row = await table.get(id)
-      if (!row || row.value.by !== undefined) return
-    }
-    if (row.value.nextAt === null || row.value.nextAt > now) return setAlarm(id, row.value)
-    const { value: before } = row
-    const delayMs = options.claimDelayMs?.(before, now) ?? 0
-    if (delayMs > 0) return alarms.set(id, now + delayMs)
-    const since = before.missing?.since ?? now
-    if (now - since < MISSING_TOOL_MS && before.missing?.in.includes(instance.id) && options.lacksTool(before))
-      return alarms.set(
-        id,
-        now + Math.min(RECHECK_MS.most, Math.max(RECHECK_MS.least, (now - since) * RECHECK_MS.share)),
-      )
-    const next = options.claim(before, now)
-    if (next === undefined) {
-      if (await table.delete(id, row.revision)) options.dropped?.(before)
-      return
-    }
+    if (!row || !options.replan(row.value, clock.now())) return row
+    await update(id, owner, (value) => (value.by === undefined ? (options.replan(value, clock.now()) ?? value) : value))
+    return await findUnclaimed(id)
+  }
+
+  async function findUnclaimed(id: string): Promise<StoredDocument<T> | undefined> {
+    const row = await table.get(id)
+    return row?.value.by === undefined ? row : undefined
+  }
+
+  /** Stores the result of an entry whose process died while running it, and notifies the owner. */
+  async function finishAbandoned(id: string, owner: string, by: string): Promise<void> {
+    let result: RunResult<T> | undefined
+    const updated = await update(id, owner, (current) => {
+      result = current.by === by ? options.abandoned(id, owner, current) : undefined
+      return result ? releaseClaim(result.change(current)) : current
+    })
+    if (updated) await result?.notify?.()
+  }
+
+  /** The time to check a due entry again that this process should not run yet; `undefined` if it should. */
+  function whenToRecheck(value: T, now: number): number | undefined {
+    const delayMs = options.claimDelayMs?.(value, now) ?? 0
+    if (delayMs > 0) return now + delayMs
+    const { missing } = value
+    if (!missing?.in.includes(instance.id)) return undefined
+    if (!mayPostpone(missing, now) || !options.lacksTool(value)) return undefined
+    const ms = (now - missing.since) * RECHECK_MS.share
+    return now + Math.min(RECHECK_MS.most, Math.max(RECHECK_MS.least, ms))
+  }
+
+  /** @param next the entry during its run */
+  async function claimAndRun(row: StoredDocument<T>, next: T, now: number): Promise<void> {
+    const { id, owner, value: before } = row
     // A second alarm must not end the first run.
     if (running.has(id)) return
     running.add(id)
@@ -200,13 +226,13 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
       const { missing: _before, ...rest } = next
       const claimed = { ...rest, by: instance.id } as T
       // Another process was faster.
-      if ((await table.put({ id, owner: row.owner, value: claimed }, row.revision)) === undefined) return
+      if ((await table.put({ id, owner, value: claimed }, row.revision)) === undefined) return
       await trySetAlarm(id, claimed)
       if (ticksOf(clock) - startedAt >= MAX_SUSPENDED_MS && !(await isOurs(id, claimed))) return
-      const result = await options.run(id, row.owner, claimed, now - since < MISSING_TOOL_MS)
-      if (result === POSTPONED) return await storeResult(id, row.owner, undoClaim(before, claimed, since))
+      const result = await options.run(id, owner, claimed, mayPostpone(before.missing, now))
+      if (result === POSTPONED) return await storeResult(id, owner, undoClaim(before, claimed, now))
       if (await isOurs(id, claimed)) await result.notify?.()
-      await storeResult(id, row.owner, (value) => result.change(value))
+      await storeResult(id, owner, (value) => result.change(value))
     } finally {
       running.delete(id)
       instance.end()
@@ -215,9 +241,10 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
 
   /** The entry as if it had not been claimed, with changes that were made meanwhile. */
   const undoClaim =
-    (before: T, claimed: T, since: number) =>
+    (before: T, claimed: T, now: number) =>
     (value: T): T => {
-      const processes = [...(before.missing?.in ?? []).filter((one) => one !== instance.id), instance.id]
+      const { since = now, in: others = [] } = before.missing ?? {}
+      const processes = [...others.filter((one) => one !== instance.id), instance.id]
       const missing: MissingTool = { since, in: processes.slice(-MAX_MISSING) }
       return value.nextAt === claimed.nextAt ? { ...before, by: value.by, missing } : value
     }
@@ -269,13 +296,10 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
   return {
     start: () =>
       alarms.start(runWhenFree, async () =>
-        (await table.list()).flatMap(({ id, value }) =>
-          value.by !== undefined || options.replan(value, clock.now())
-            ? [{ id, at: 0 }]
-            : value.nextAt === null
-              ? []
-              : [{ id, at: value.nextAt }],
-        ),
+        (await table.list()).flatMap(({ id, value }) => {
+          const at = value.by !== undefined || options.replan(value, clock.now()) ? 0 : value.nextAt
+          return at === null ? [] : [{ id, at }]
+        }),
       ),
     async add(id, owner, value, atMost) {
       if ((await table.put({ id, owner, value, atMost })) === undefined) return false
@@ -296,6 +320,9 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     }),
   }
 }
+
+const mayPostpone = (missing: MissingTool | undefined, now: number): boolean =>
+  now - (missing?.since ?? now) < MISSING_TOOL_MS
 
 /** Delay of an entry. It depends only on the id, so it is the same in every process. */
 const delayOf = (id: string): number => hash('sha256', id, 'buffer').readUInt16BE() % SPREAD_MS
