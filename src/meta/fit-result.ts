@@ -7,7 +7,6 @@ import { parseJsonText } from '../core/parse-json-text.ts'
 import { sizeOf } from '../core/raw-result.ts'
 import { OWN_META, sanitize } from '../core/sanitize.ts'
 import { cutText, isLongerThan, maxTokensOf, tokensOfText } from '../core/text-tokens.ts'
-import type { Tool } from '../core/tool.ts'
 import type { ContentBlock, McpResult } from '../core/tool-result.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import type { CallRequest } from '../exec/tool-calls.ts'
@@ -46,73 +45,119 @@ export async function fitResult(
   isMeta: (name: string) => boolean,
 ): Promise<McpResult> {
   if (result['resultType'] !== undefined) return result
-  const { caller } = request
-  const called = calledTool(host, request, isMeta)
-  const most = Math.min(host.view(caller).maxResultTokens(called.tool), called.maxTokens)
-  const { reads, maxResultBytes = Number.POSITIVE_INFINITY } = host.view(caller).limits
-  const size = sizeOf(result)
-  // No byte costs more than one token.
-  if (size <= most && size <= maxResultBytes) return result
-  const { content = [], isError } = result
-  const hasTooManyTokens = isLongResult(partForModel(result, reads), most)
-  if (size <= maxResultBytes && !hasTooManyTokens) return result
-  // The shown text has four bytes for each token.
-  const limit = Math.min(most, maxResultBytes / 4)
+  const limits = limitsOf(host, request, isMeta)
+  const exceeded = findExceeded(result, limits)
+  if (!exceeded) return result
+  const { title } = limits
+  const { content = [], isError, _meta } = result
   const text = content.flatMap((block) => textInBlock(block) ?? []).join('\n')
   // The text of an error contains everything.
   const structuredContent = isError === true && text !== '' ? undefined : result.structuredContent
   const { value, isSame } = unwrap(structuredContent, text)
   const isPromised = structuredContent !== undefined && isError !== true && promised()
-  // The text and the structured content are the same. With only one of them, the result may fit.
-  const { structuredContent: _again, ...single } = result
-  if (isSame && !isPromised && sizeOf(single) <= maxResultBytes && !isLongResult({ content }, limit)) return single
-
-  const bodies: ResultPart[] = []
-  const shown: ContentBlock[] = []
-  const { title } = called
-  const keepOrShow = (body: ResultPart): void => {
-    if (isLongerThan(String(body.data), limit / 4)) bodies.push(body)
-    else shown.push({ type: 'text', text: String(body.data) })
+  if (isSame && !isPromised) {
+    // The text and the structured content are the same. With only one of them, the result may fit.
+    const { structuredContent: _again, ...single } = result
+    if (sizeOf(single) <= limits.bytes && !isLongResult({ content }, limits.shownTokens)) return single
   }
-  if (structuredContent !== undefined) {
-    const isText = typeof value === 'string'
-    const data = isText ? value : (JSON.stringify(value) ?? 'null')
-    keepOrShow({ data, mimeType: isText ? 'text/plain' : 'application/json', title })
-  }
-  if (!isSame && text !== '') keepOrShow(toTextPart(text, title))
+  const texts: ResultPart[] = []
+  if (structuredContent !== undefined) texts.push(toDataPart(value, title))
+  if (!isSame && text !== '') texts.push(toTextPart(text, title))
   const others = content.filter((block) => textInBlock(block) === undefined)
-  let room = Math.min(limit / 2, MAX_SHOWN_TOKENS)
-  let bytes = maxResultBytes / 2
-  const remaining: ContentBlock[] = []
-  for (const block of others) {
-    const media = mediaInBlock(block)
-    const tokens = media && isShownAsMedia(media) ? MEDIA_TOKENS : maxTokensOf(JSON.stringify(block))
-    const length = sizeOf(block)
-    if ((!media || isShownAsMedia(media)) && tokens <= room && length <= bytes) {
-      room -= tokens
-      bytes -= length
-      shown.push(block)
-    } else if (media && bodies.length < MAX_BLOCKS) bodies.push({ ...media, title })
-    else remaining.push(block)
-  }
-  if (remaining.length > 0)
-    bodies.push({ data: JSON.stringify(remaining), mimeType: 'application/json', title, count: remaining.length })
-
-  const each = Math.floor(Math.min(limit, MAX_SHOWN_TOKENS) / Math.max(1, bodies.length))
-  const exceeded = hasTooManyTokens ? tokenLimit(most) : { text: `${formatBytes(maxResultBytes)} of this client` }
+  const { kept, shown } = splitParts(texts, others, limits)
+  const share = Math.floor(Math.min(limits.shownTokens, MAX_SHOWN_TOKENS) / Math.max(1, kept.length))
+  const keep = async (part: ResultPart, tokens: number): Promise<ContentBlock> => ({
+    type: 'text',
+    text: await keepAndDescribe(host, request.caller, part, tokens, exceeded),
+  })
   const notes: ContentBlock[] = []
-  for (const body of bodies)
-    notes.push({ type: 'text', text: await keepAndDescribe(host, caller, body, each, exceeded) })
-  const { _meta } = result
-  const blocks = [...notes, ...shown]
+  for (const part of kept) notes.push(await keep(part, share))
+  let blocks = [...notes, ...shown]
   // If the descriptions of many parts exceed a small limit, the whole result is kept under one handle.
-  const fits = !isLongResult({ content: blocks }, most)
-  const body = { data: JSON.stringify(result), mimeType: 'application/json', title }
+  if (isLongResult({ content: blocks }, limits.tokens))
+    blocks = [await keep({ data: JSON.stringify(result), mimeType: 'application/json', title }, limits.shownTokens)]
   return {
-    content: fits ? blocks : [{ type: 'text', text: await keepAndDescribe(host, caller, body, limit, exceeded) }],
+    content: blocks,
     ...(isError === true || isPromised ? { isError: true } : {}),
     ...(_meta === undefined ? {} : { _meta }),
   }
+}
+
+/** The limits of one result. */
+interface ResultLimits {
+  /** Id of the tool, or the name that was called. */
+  readonly title: string
+  readonly reads: 'content' | 'structured' | undefined
+  readonly tokens: number
+  readonly bytes: number
+  /** Maximum tokens of a shortened result. */
+  readonly shownTokens: number
+}
+
+/** The limits of the tool that a request runs, also through a meta-tool, of the client, and of the request itself. */
+function limitsOf(
+  host: MetaHost,
+  { name, input, caller }: Pick<CallRequest, 'name' | 'input' | 'caller'>,
+  isMeta: (name: string) => boolean,
+): ResultLimits {
+  const view = host.view(caller)
+  const toolName = calledName(name, input)
+  const found = isMeta(toolName) ? undefined : view.resolve(toolName)
+  const tool = found?.kind === 'found' ? found.tool.tool : undefined
+  const hasMaximum = toolName !== name || bareName(name) === 'run_code'
+  const requestedTokens = Number(hasMaximum && asRecord(input)['max_tokens'])
+  const maxTokens = requestedTokens >= MIN_TOKENS ? requestedTokens : Number.POSITIVE_INFINITY
+  const tokens = Math.min(view.maxResultTokens(tool), maxTokens)
+  const { reads, maxResultBytes: bytes = Number.POSITIVE_INFINITY } = view.limits
+  // The shown text has four bytes for each token.
+  return { title: tool?.id ?? toolName.slice(0, 80), reads, tokens, bytes, shownTokens: Math.min(tokens, bytes / 4) }
+}
+
+function findExceeded(result: McpResult, { reads, tokens, bytes }: ResultLimits): ExceededLimit | undefined {
+  const size = sizeOf(result)
+  // No byte costs more than one token.
+  if (size <= tokens && size <= bytes) return undefined
+  if (isLongResult(partForModel(result, reads), tokens)) return tokenLimit(tokens)
+  return size > bytes ? { text: `${formatBytes(bytes)} of this client` } : undefined
+}
+
+/** Which parts of a long result are kept, and which are shown. @param others blocks that are not text */
+function splitParts(
+  texts: readonly ResultPart[],
+  others: readonly ContentBlock[],
+  { title, shownTokens, bytes }: ResultLimits,
+): { readonly kept: readonly ResultPart[]; readonly shown: readonly ContentBlock[] } {
+  const kept: ResultPart[] = []
+  const shown: ContentBlock[] = []
+  for (const part of texts)
+    if (isLongerThan(String(part.data), shownTokens / 4)) kept.push(part)
+    else shown.push({ type: 'text', text: String(part.data) })
+  const room = { tokens: Math.min(shownTokens / 2, MAX_SHOWN_TOKENS), bytes: bytes / 2 }
+  const remaining: ContentBlock[] = []
+  for (const block of others) {
+    const media = mediaInBlock(block)
+    if (takeRoom(room, block, media)) shown.push(block)
+    else if (media && kept.length < MAX_BLOCKS) kept.push({ ...media, title })
+    else remaining.push(block)
+  }
+  if (remaining.length > 0)
+    kept.push({ data: JSON.stringify(remaining), mimeType: 'application/json', title, count: remaining.length })
+  return { kept, shown }
+}
+
+/** True if a block fits. Its size is then subtracted from the room. */
+function takeRoom(
+  room: { tokens: number; bytes: number },
+  block: ContentBlock,
+  media: ReturnType<typeof mediaInBlock>,
+): boolean {
+  if (media && !isShownAsMedia(media)) return false
+  const tokens = media ? MEDIA_TOKENS : maxTokensOf(JSON.stringify(block))
+  const bytes = sizeOf(block)
+  if (tokens > room.tokens || bytes > room.bytes) return false
+  room.tokens -= tokens
+  room.bytes -= bytes
+  return true
 }
 
 /** A part of a resource, as `resources/read` returns it. */
@@ -202,24 +247,6 @@ export function readByModel(
   return { texts, media }
 }
 
-/** The tool that a request runs, also through a meta-tool, and what the request says about the size of its result. */
-function calledTool(
-  host: MetaHost,
-  { name, input, caller }: Pick<CallRequest, 'name' | 'input' | 'caller'>,
-  isMeta: (name: string) => boolean,
-): { readonly title: string; readonly tool?: Tool; readonly maxTokens: number } {
-  const toolName = calledName(name, input)
-  const found = isMeta(toolName) ? undefined : host.view(caller).resolve(toolName)
-  const tool = found?.kind === 'found' ? found.tool.tool : undefined
-  const hasMaximum = toolName !== name || bareName(name) === 'run_code'
-  const requestedTokens = Number(hasMaximum && asRecord(input)['max_tokens'])
-  return {
-    title: tool?.id ?? toolName.slice(0, 80),
-    ...(tool ? { tool } : {}),
-    maxTokens: requestedTokens >= MIN_TOKENS ? requestedTokens : Number.POSITIVE_INFINITY,
-  }
-}
-
 /** The part of a result that the client's model reads; both if that is unknown. */
 function partForModel(result: McpResult, reads: 'content' | 'structured' | undefined): McpResult {
   const { content = [], structuredContent, isError } = result
@@ -230,6 +257,11 @@ function partForModel(result: McpResult, reads: 'content' | 'structured' | undef
 
 /** Beginning of the envelope of a module's result, as JSON. */
 const ENVELOPE = '{"success":true,"data":'
+
+function toDataPart(value: unknown, title: string): ResultPart {
+  if (typeof value === 'string') return { data: value, mimeType: 'text/plain', title }
+  return { data: JSON.stringify(value) ?? 'null', mimeType: 'application/json', title }
+}
 
 /** A text to keep, without the envelope. */
 function toTextPart(text: string, title: string): ResultPart {
