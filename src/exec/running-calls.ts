@@ -13,7 +13,7 @@ import { createCancelledError, createTextLimitError, createTimeoutError, MAX_CAL
 import type { CallRequest } from './tool-calls.ts'
 
 /** What a running call holds until `release`: its abort signal, time limit, slots, and the text of its arguments. */
-export interface RunningCall {
+export interface CallResources {
   /** Aborts when the client cancels, at the time limit and at the shutdown. */
   readonly signal: AbortSignal
   /** Takes the slots that the call needs. Runs without a pause while slots are free. @returns whether it had to wait */
@@ -25,7 +25,7 @@ export interface RunningCall {
 
 export interface RunningCalls {
   /** @param size characters of text in the arguments. @throws PegboardError E_OVERLOADED if the caller's calls hold too much text */
-  start(request: CallRequest, tool: Tool, size: number): RunningCall
+  start(request: CallRequest, tool: Tool, size: number): CallResources
   /** @throws PegboardError E_SHUTTING_DOWN for new calls, once the process stops. Running tools may still call others. */
   checkAccepted(request: CallRequest): void
   load(): { readonly running: number; readonly waiting: number }
@@ -54,7 +54,7 @@ export function createRunningCalls(
   let stopped = false
   let resolveIdle: (() => void) | undefined
 
-  function start(request: CallRequest, tool: Tool, size: number): RunningCall {
+  function start(request: CallRequest, tool: Tool, size: number): CallResources {
     const { principal } = request.caller
     const isInner = (request.depth ?? 0) > 0
     const heldText = !isInner && size > SMALL_TEXT ? size : 0

@@ -28,7 +28,7 @@ import type { RecentCalls } from './recent-calls.ts'
 import { checkResultSize, explainStop, findAuthoredFrames, placeOf, toPegboardError } from './refusals.ts'
 import { removeHiddenText, removeHiddenTextFromError } from './remove-hidden-text.ts'
 import { checkUnchanged, createCallResolver, type ResolvedCall, type ResolverOptions } from './resolve-call.ts'
-import { createRunningCalls, type RunningCall, type RunningCalls } from './running-calls.ts'
+import { type CallResources, createRunningCalls, type RunningCalls } from './running-calls.ts'
 import { traceCall } from './traced-call.ts'
 import { createUsage, type Usage } from './usage.ts'
 
@@ -109,7 +109,7 @@ interface ActiveCall {
   readonly run: Run
   readonly onGate: OnGateEvent | undefined
   readonly startedAt: number
-  readonly running: RunningCall
+  readonly resources: CallResources
   /** Asks the client; the call is paused meanwhile. */
   readonly relay: Relay
   /** The call with the current tool and policy: the operator may change them while it waits. */
@@ -157,7 +157,7 @@ export function createCalls(options: CallsOptions): Calls {
       countCall(active)
       const approval = askForApproval(active)
       if (approval) await approval
-      const hasWaited = await active.running.takeSlots()
+      const hasWaited = await active.resources.takeSlots()
       if (hasWaited) await checkAgain(active)
       const result = inspectResult(active, await runTool(active))
       recordResult(active, result)
@@ -165,7 +165,7 @@ export function createCalls(options: CallsOptions): Calls {
     } catch (error) {
       throw recordFailure(active, error)
     } finally {
-      active.running.release()
+      active.resources.release()
     }
   }
 
@@ -178,14 +178,14 @@ export function createCalls(options: CallsOptions): Calls {
     const { tool } = resolved.entry
     run.tool = tool
     run.size = resolved.size
-    const running = runningCalls.start(request, tool, resolved.size)
+    const resources = runningCalls.start(request, tool, resolved.size)
     const active: ActiveCall = {
       request,
       run,
       onGate,
       startedAt: monotonicMs(),
-      running,
-      relay: request.relay ? createPausingRelay(request.relay, running.pause, () => active.inspection) : noRelay,
+      resources,
+      relay: request.relay ? createPausingRelay(request.relay, resources.pause, () => active.inspection) : noRelay,
       resolved,
       approved: undefined,
       inspection: undefined,
@@ -201,13 +201,13 @@ export function createCalls(options: CallsOptions): Calls {
 
   /** Returns `undefined` if the call needs no approval, or has one. @throws PegboardError */
   function askForApproval(active: ActiveCall): Promise<void> | undefined {
-    const { request, resolved, relay, running, onGate } = active
+    const { request, resolved, relay, resources, onGate } = active
     const { entry, input, policy, approvalRule } = resolved
     if (!policy || !approvalRule || active.approved) return undefined
     const { caller, approval } = request
-    const paused = <T>(answer: Promise<T>): Promise<T> => answer.finally(running.pause())
+    const paused = <T>(answer: Promise<T>): Promise<T> => answer.finally(resources.pause())
     const answer = gate.ask(
-      { tool: entry.tool, input, caller, policy, relay, signal: running.signal, approval, paused },
+      { tool: entry.tool, input, caller, policy, relay, signal: resources.signal, approval, paused },
       approvalRule,
       onGate,
     )
@@ -234,7 +234,7 @@ export function createCalls(options: CallsOptions): Calls {
     const { request, relay, run, resolved } = active
     const { input, policy } = resolved
     const { tool } = resolved.entry
-    const { signal } = active.running
+    const { signal } = active.resources
     signal.throwIfAborted()
     active.inspection = policy && inspections.of(policy.tripwire(tool), tool.opaque)
     active.hasStarted = true
