@@ -11,10 +11,9 @@ import type { ToolResult } from '../core/tool-result.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import type { Alarms } from '../state/alarms.ts'
 import type { SharedState } from '../state/shared-state.ts'
-import type { DocumentWrite, StoredDocument, Table } from '../state/store.ts'
+import type { Table } from '../state/store.ts'
 import {
   isStoredTask,
-  markInterrupted,
   type SendTarget,
   type StoredTask,
   type Task,
@@ -22,10 +21,10 @@ import {
   toPublicTask,
 } from './background-task.ts'
 import { textOf } from './channel-delivery.ts'
-import { failureOf } from './outcome.ts'
-import { nextCheckAt, type ProcessHeartbeat } from './process-heartbeat.ts'
+import type { ProcessHeartbeat } from './process-heartbeat.ts'
 import { type RightsLookup, refreshCaller, toStoredCaller } from './stored-caller.ts'
 import { sessionOwner, withoutConnection } from './task-owner.ts'
+import { createTaskRecovery, currentOwner } from './task-recovery.ts'
 import { createTaskRuns, type TaskRun } from './task-runs.ts'
 import type { CallRequest } from './tool-calls.ts'
 
@@ -103,8 +102,6 @@ export interface TasksOptions {
 const CANCELLED = 'cancelled'
 const ANSWERED = 'answered'
 const REDIRECTED = 'redirected'
-/** Maximum number of attempts, for a task that ends its process each time. */
-const MAX_TRIES = 5
 /** Long enough for a call to fail at once. */
 const SETTLE_MS = 300
 
@@ -115,6 +112,7 @@ export function createTasks(options: TasksOptions): Tasks {
   const tasks = (): Table<StoredTask> => shared.store().table('task', isStoredTask)
   const emitEnd = (owner: string, task: StoredTask): void => taskEnded.emit(owner, toPublicTask(task))
   const runs = createTaskRuns(options, tasks, emitEnd)
+  const { start, scheduleCheck, currentState, ...recovery } = createTaskRecovery(options, tasks, runs, emitEnd)
 
   shared.subscribe(CANCELLED, (id) => {
     const taskRun = runs.get(id)
@@ -141,87 +139,11 @@ export function createTasks(options: TasksOptions): Tasks {
   /** Messages from other processes may be lost; the store has the same, so read it. */
   async function syncWithStore(taskRun: TaskRun): Promise<void> {
     // Its token was revoked.
-    if (isPegboardError(ownerNow(taskRun.task))) return runs.abort(taskRun)
+    if (isPegboardError(currentOwner(taskRun.task, lookUpRights))) return runs.abort(taskRun)
     const stored = await tasks().get(taskRun.task.id)
     if (stored?.value.status === 'cancelled') runs.abort(taskRun)
     else if (taskRun.task.status === 'running' && (taskRun.unwritten || (!stored && (await runs.isLost(taskRun)))))
       await runs.write(taskRun, taskRun.task)
-  }
-
-  /** Corrects a task that claims to run in a dead process. */
-  async function currentState({ id, owner, value, revision }: StoredDocument<StoredTask>): Promise<Task> {
-    const localRun = runs.get(id)
-    if (localRun) return toPublicTask(localRun.task)
-    if (value.status !== 'running') return toPublicTask(value)
-    if (await isRunning(id, value)) return toPublicTask(value)
-    return toPublicTask((await recover({ id, owner, value, revision })) ?? value)
-  }
-
-  /** True if a live process runs the task. A task of this process that does not run here does not run at all. */
-  const isRunning = async (id: string, { instance: processId }: StoredTask): Promise<boolean> =>
-    processId === instance.id ? runs.get(id) !== undefined : await instance.isAlive(processId)
-
-  /** Plans a check for the case that its process dies. If this fails, the check at start-up finds the task. */
-  const scheduleCheck = (id: string): Promise<void> =>
-    alarms
-      .set(id, nextCheckAt(clock.now()))
-      .catch((error: unknown) =>
-        log.warn('cannot schedule the next check of a task', { task: id, error: messageOf(error) }),
-      )
-
-  /** Runs an interrupted task again if its tool is idempotent, or marks it as interrupted. */
-  async function recover({ id, owner, value, revision }: StoredDocument<StoredTask>): Promise<StoredTask | undefined> {
-    if (stopped) return undefined
-    const caller = value.idempotent && value.tries < MAX_TRIES ? ownerNow(value) : undefined
-    if (caller && !isPegboardError(caller)) {
-      const task = { ...value, instance: instance.id, tries: value.tries + 1 }
-      const claimed = await claim({ id, owner, value: task }, revision)
-      if (claimed === undefined) return undefined
-      runs.run(runs.add(owner, task, { revision: claimed }), {
-        name: value.name,
-        input: value.input,
-        callId: value.callId,
-        caller,
-      })
-      await scheduleCheck(id)
-      return task
-    }
-    const interrupted = markInterrupted(value, clock.now())
-    const task = caller ? { ...interrupted, outcome: failureOf(caller) } : interrupted
-    const expiresAt = clock.now() + settings.resultTtlMs
-    if ((await tasks().put({ id, owner, value: task, expiresAt }, revision)) === undefined) return undefined
-    emitEnd(owner, task)
-    return task
-  }
-
-  /** The owner with current rights, or the refusal if it lost access. */
-  function ownerNow({ caller }: StoredTask): Caller | PegboardError {
-    try {
-      return refreshCaller(caller, lookUpRights)
-    } catch (error) {
-      if (isPegboardError(error)) return error
-      throw error
-    }
-  }
-
-  /** Takes over a task, unless another process was faster. */
-  async function claim(write: DocumentWrite<StoredTask>, revision: number): Promise<number | undefined> {
-    await instance.begin()
-    let claimed: number | undefined
-    try {
-      claimed = await tasks().put(write, revision)
-    } finally {
-      if (claimed === undefined) instance.end()
-    }
-    return claimed
-  }
-
-  async function handleAlarm(id: string): Promise<void> {
-    const row = await tasks().get(id)
-    if (row?.value.status !== 'running') return
-    // With several processes, another one then gets the alarm.
-    if (stopped || (await isRunning(id, row.value))) return scheduleCheck(id)
-    await recover(row)
   }
 
   /** Stores a new task. From then on it survives this process. */
@@ -272,18 +194,16 @@ export function createTasks(options: TasksOptions): Tasks {
     return localRun?.owner === owner ? toPublicTask(localRun.task) : undefined
   }
 
-  let startPromise: Promise<void> | undefined
-  const start = (): Promise<void> => {
-    startPromise ??= alarms
-      .start(handleAlarm, async () =>
-        (await tasks().list()).flatMap(({ id, value }) => (value.status === 'running' ? [{ id, at: 0 }] : [])),
-      )
-      .catch((error: unknown) => {
-        // The next call tries again.
-        startPromise = undefined
-        throw error
-      })
-    return startPromise
+  /** Cancels a task that another process runs. */
+  async function cancelElsewhere(owner: string, id: string): Promise<void> {
+    for (;;) {
+      const stored = await tasks().get(id)
+      if (stored?.value.status !== 'running') return
+      const value: StoredTask = { ...stored.value, input: undefined, status: 'cancelled', finishedAt: clock.now() }
+      const expiresAt = clock.now() + settings.resultTtlMs
+      if ((await tasks().put({ id, owner, value, expiresAt }, stored.revision)) !== undefined)
+        return shared.publish(CANCELLED, id)
+    }
   }
 
   return {
@@ -338,17 +258,7 @@ export function createTasks(options: TasksOptions): Tasks {
         runs.abort(localRun)
         // Ends even if the tool ignores the signal: the call path stops waiting for it.
         await localRun.ended
-      } else {
-        let done = false
-        while (!done) {
-          const stored = await tasks().get(id)
-          if (stored?.value.status !== 'running') break
-          const value: StoredTask = { ...stored.value, input: undefined, status: 'cancelled', finishedAt: clock.now() }
-          const expiresAt = clock.now() + settings.resultTtlMs
-          done = (await tasks().put({ id, owner, value, expiresAt }, stored.revision)) !== undefined
-        }
-        if (done) shared.publish(CANCELLED, id)
-      }
+      } else await cancelElsewhere(owner, id)
       return find(owner, id)
     },
     async wait(owner, id, timeoutMs, signal) {
@@ -402,9 +312,11 @@ export function createTasks(options: TasksOptions): Tasks {
     onEnd: taskEnded.listen,
     drain() {
       stopped = true
+      recovery.drain()
     },
     async stop() {
       stopped = true
+      recovery.drain()
       await runs.stop()
       await alarms.stop()
     },
