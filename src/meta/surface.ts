@@ -314,6 +314,18 @@ export function createSurface(
     return hasOwnList(caller) && (!limits.trustsListChanged || host.results.has(caller))
   }
 
+  function guidedTools(caller: Caller): readonly MetaTool[] {
+    const { mode } = host.exposure(caller)
+    if (mode === 'code') return [searchTool, codeTool]
+    const isDiscovery = mode === 'discovery'
+    const more = isDiscovery ? shortTools : primitives
+    return [
+      ...tools,
+      ...(options.primitives(caller) ? more : []),
+      ...(isDiscovery && canInject(caller) ? [injectTool] : []),
+    ]
+  }
+
   return {
     metaNames: META_NAMES,
     fit: (request, result, promised) =>
@@ -322,16 +334,7 @@ export function createSurface(
     unlisted,
     guide(caller) {
       const view = host.view(caller)
-      const { mode } = host.exposure(caller)
-      const isDiscovery = mode === 'discovery'
-      const all =
-        mode === 'code'
-          ? [searchTool, codeTool]
-          : options.primitives(caller)
-            ? [...tools, ...(isDiscovery ? shortTools : primitives)]
-            : [...tools]
-      if (canInject(caller) && isDiscovery) all.push(injectTool)
-      return all.map(({ name, description, step }) => ({
+      return guidedTools(caller).map(({ name, description, step }) => ({
         name,
         about: description(view).split(/(?<=\.) (?=[A-Z\d])/, 1)[0] ?? '',
         ...(step === undefined ? {} : { step }),

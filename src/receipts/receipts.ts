@@ -215,10 +215,8 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     const used = [...new Set(described.map(({ session }) => session))]
     const all = used.flatMap((session) => (session.all ? [{ session, definitions: session.all() }] : []))
     const shown = described.flatMap(({ entry }) => [entry.definition, entry.list?.shown])
-    const uncounted = new Map<object, Definitions>()
-    for (const one of [...shown, ...all.map(({ definitions }) => definitions)])
-      if (one && !sumsByKey.has(one.key)) uncounted.set(one.key, one)
-    const lists = [...uncounted.values()].map((one) => ({ one, texts: one.texts() }))
+    const uncounted = findUncounted([...shown, ...all.map(({ definitions }) => definitions)])
+    const lists = uncounted.map((one) => ({ one, texts: one.texts() }))
     const read = described.flatMap(({ entry }) => entry.texts)
     const texts = [...read, ...lists.flatMap((list) => list.texts)]
     const counts = by ? await by.count(texts) : estimateTexts(texts)
@@ -230,28 +228,40 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
     }
     const sized = described.map(({ session, entry }) => ({ session, entry, read: take(entry.texts.length) }))
     for (const list of lists) sumsByKey.set(list.one.key, scaled(take(list.texts.length), list.one.scale))
-    for (const { session, definitions } of all) addDefinitions(session, definitions)
+    for (const { session, definitions } of all) addAllDefinitions(session, definitions)
     for (const { session, entry, read } of sized) addEntry(session, entry, read)
+  }
+
+  function findUncounted(definitions: readonly (Definitions | undefined)[]): readonly Definitions[] {
+    const uncounted = new Map<object, Definitions>()
+    for (const one of definitions) if (one && !sumsByKey.has(one.key)) uncounted.set(one.key, one)
+    return [...uncounted.values()]
   }
 
   const definitionTokens = (one: Definitions): number => tokensOf(sumsByKey.get(one.key) ?? precisionOf([]))
 
   function addEntry(session: Session, entry: Entry, read: TokenSums): void {
-    const { kind, tool, more = 0, isCall, isFailure, whole, isOwn, definition, list } = entry
-    if (list) addList(session, read, list.shown)
-    else {
-      const tokens = tokensOf(read) + more
-      add(session, tool, {
-        calls: isCall === true ? 1 : 0,
-        failures: isFailure === true ? 1 : 0,
-        direct: isOwn === true ? 0 : (whole ?? tokens),
-        ...(kind === undefined
-          ? {}
-          : { exact: read.exact, estimate: read.estimate, estimated: read.estimated + more, [kind]: tokens }),
-      })
-    }
-    // The tool pays for its own definition, so that the sum stays the same.
-    if (!definition || !sumsByKey.has(definition.key) || session.tools.has(tool) || session.definitions === 0) return
+    if (entry.list) addList(session, read, entry.list.shown)
+    else addUse(session, entry, read)
+    if (entry.definition) addDefinition(session, entry.tool, entry.definition)
+  }
+
+  function addUse(session: Session, entry: Entry, read: TokenSums): void {
+    const { kind, tool, more = 0, isCall, isFailure, whole, isOwn } = entry
+    const tokens = tokensOf(read) + more
+    add(session, tool, {
+      calls: isCall === true ? 1 : 0,
+      failures: isFailure === true ? 1 : 0,
+      direct: isOwn === true ? 0 : (whole ?? tokens),
+      ...(kind === undefined
+        ? {}
+        : { exact: read.exact, estimate: read.estimate, estimated: read.estimated + more, [kind]: tokens }),
+    })
+  }
+
+  /** The tool pays for its own definition, so that the sum stays the same. */
+  function addDefinition(session: Session, tool: string, definition: Definitions): void {
+    if (!sumsByKey.has(definition.key) || session.tools.has(tool) || session.definitions === 0) return
     session.tools.add(tool)
     const own = Math.min(definitionTokens(definition), session.definitions)
     add(session, tool, { direct: own })
@@ -259,7 +269,7 @@ export function createReceipts({ clock, log, counter }: ReceiptsOptions): Receip
   }
 
   /** All tools replace those of the count before, so only what they have more is added. */
-  function addDefinitions(session: Session, all: Definitions): void {
+  function addAllDefinitions(session: Session, all: Definitions): void {
     const more = definitionTokens(all) - session.definitions
     if (more <= 0) return
     add(session, '', { direct: more })
