@@ -1,21 +1,10 @@
-import { getOrInsert } from '../core/get-or-insert.ts'
-import { createFoldedMatcher, type Spellings } from '../core/name-folding.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { EFFECTS, type Effect, type Tool, type Tripwire } from '../core/tool.ts'
-import { actionOf, isToolName } from '../core/tool-names.ts'
+import { actionOf } from '../core/tool-names.ts'
+import { createConstraintRules } from './constraints.ts'
+import { createDisabledTools } from './disabled-tools.ts'
 import type { Constraints, RateSetting, RULE_LISTS, RuleSetting } from './policy-options.ts'
-import {
-  type Actor,
-  compilePatterns,
-  createRule,
-  createSpellingMatcher,
-  listSpellings,
-  lower,
-  namesOf,
-  type Rule,
-  type RuleNames,
-  shortOwnerName,
-} from './policy-rules.ts'
+import { type Actor, createRule, namesOf, type Rule, type RuleNames, shortOwnerName } from './policy-rules.ts'
 import { createRateLimit, type RateLimit } from './rate-limiter.ts'
 
 /** A person must approve each call. */
@@ -139,24 +128,10 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     { rules: ask, unless: [], setting: `${policyKey}.ask` },
     { rules: fallback === 'ask' ? [EVERY_TOOL] : [], unless: allow, setting: `${policyKey}.default` },
   ]
-  const disabled = new Set(settings.disabled ?? [])
-  const enabled = new Set(settings.enabled ?? [])
-  const foldedDisabled = [...disabled].map((name) => ({ name, matches: createFoldedMatcher([name]) }))
-  const constraints = Object.entries(settings.constraints ?? {}).map(([name, rule]) => ({
-    name,
-    rule,
-    allowed: rule.allowed_actions && compilePatterns(rule.allowed_actions),
-    blocked: createSpellingMatcher(rule.blocked_actions ?? []),
-  }))
-  /** The entries that name an owner, the one with its full id first. */
-  const constraintsFor = (owner: string): typeof constraints =>
-    constraints.length === 0
-      ? constraints
-      : [...new Set([lower(owner), lower(shortOwnerName(owner))])].flatMap((one) =>
-          constraints.filter(({ name }) => lower(name) === one),
-        )
+  const constraints = createConstraintRules(settings.constraints ?? {}, settingPrefix)
+  const findDisabledName = createDisabledTools(settings.disabled ?? [], settings.enabled ?? [])
   const rates = [
-    ...(settings.rateLimits ?? []).map((rate, at) => createRateLimit(rate, `${settingPrefix}policy.rateLimits[${at}]`)),
+    ...(settings.rateLimits ?? []).map((rate, at) => createRateLimit(rate, `${policyKey}.rateLimits[${at}]`)),
     ...Object.entries(settings.perMinute ?? {}).map(([tools, perMinute]) =>
       createRateLimit({ tools, perMinute, per: 'principal' }, `${settingPrefix}tools.${tools}.rate_limit`),
     ),
@@ -170,52 +145,26 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
       ({ rules, unless }) => rules.some((rule) => rule.isFor(by) && rule.matchesAll(owner)) && !unless.some(spares),
     )
 
-  const isEnabled = (tool: Tool): boolean =>
-    enabled.size > 0 && listRuleNames(tool, actionOf(tool)).some((name) => enabled.has(name))
-
   function decide(listedTool: Tool, by: Actor = NOBODY): Decision {
     // Renaming a tool for one caller does not change the decision.
     const tool = listedTool.itself ?? listedTool
     if (!hasOwner(tool.module)) return createDenial(`its profile does not have ${tool.module}`)
     const names = namesOf(tool)
-    const constrained = constraintsFor(tool.module)
-    const blocking = constrained.find(({ blocked }) => blocked(names.all()))
-    if (blocking) return createDenial(`blocked by ${settingPrefix}modules.${blocking.name}.constraints.blocked_actions`)
-    const allowing = constrained.find(({ allowed }) => allowed)
-    let as: string | undefined
-    if (allowing?.allowed && !allowing.allowed(actionOf(tool))) {
-      as = (tool.chosenAliases ?? tool.aliases).filter(isToolName).find(allowing.allowed)
-      if (as === undefined)
-        return createDenial(`not in ${settingPrefix}modules.${allowing.name}.constraints.allowed_actions`)
-    }
-    for (const denial of denials) {
-      const rule = findMatch(denial, tool, names, by)
-      if (rule) return createDenial(`${denial.reason(tool)}${rule.reason === undefined ? '' : `: ${rule.reason}`}`)
-    }
-    const disabledName =
-      disabled.size === 0
-        ? undefined
-        : ([
-            tool.name,
-            ...[actionOf(tool), ...(as === undefined ? [] : [as])].flatMap((action) => listRuleNames(tool, action)),
-          ].find((name) => disabled.has(name)) ??
-          foldedDisabled.find(({ name, matches }) => !(name.includes('*') && isEnabled(tool)) && matches(names.all()))
-            ?.name)
-    if (disabledName !== undefined) {
-      const setting = `${settingPrefix}tools.${disabledName}.enabled`
-      const isBare = disabledName === actionOf(tool)
-      // Tools that act on the world are often disabled on purpose, and agents that know them by bare name expect
-      // these words.
-      const how = isBare && (tool.effect !== 'read' || tool.openWorld) ? ` (enable via config: ${setting}=true)` : ''
-      return {
-        allow: false,
-        kind: 'disabled',
-        reason: `${isBare ? disabledName : tool.id} tool is disabled${how}`,
-        setting,
-      }
-    }
+    const { as, denial } = constraints.check(tool, names)
+    const reason = denial ?? findDenial(tool, names, by)
+    if (reason !== undefined) return createDenial(reason)
+    const disabledName = findDisabledName(tool, names, as)
+    if (disabledName !== undefined) return createDisabled(tool, disabledName, settingPrefix)
     const ask = findApproval(tool, names, by)
     return as === undefined && !ask ? ALLOWED : { allow: true, ...omitUndefined({ as, ask }) }
+  }
+
+  function findDenial(tool: Tool, names: RuleNames, by: Actor): string | undefined {
+    for (const denial of denials) {
+      const rule = findMatch(denial, tool, names, by)
+      if (rule) return `${denial.reason(tool)}${rule.reason === undefined ? '' : `: ${rule.reason}`}`
+    }
+    return undefined
   }
 
   function findApproval(tool: Tool, names: RuleNames, by: Actor): ApprovalRule | undefined {
@@ -240,21 +189,10 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     },
     allowsAllTools: (owner) =>
       hasOwner(owner) &&
-      constraintsFor(owner).length === 0 &&
-      disabled.size === 0 &&
+      !constraints.constrains(owner) &&
+      !settings.disabled?.length &&
       !denials.some(({ rules }) => rules.some((rule) => rule.mayMatch(owner))),
-    unmatchedConstraints(tools) {
-      if (constraints.length === 0) return []
-      const spellingsByName = new Map<string, Spellings[]>()
-      for (const tool of tools)
-        for (const { name } of constraintsFor(tool.module))
-          getOrInsert(spellingsByName, name, () => []).push(listSpellings(tool))
-      return constraints.flatMap(({ name, rule }) =>
-        [...(rule.allowed_actions ?? []), ...(rule.blocked_actions ?? [])]
-          .filter((action) => spellingsByName.get(name)?.some(createSpellingMatcher([action])) === false)
-          .map((action) => ({ owner: name, action })),
-      )
-    },
+    unmatchedConstraints: constraints.listUnmatched,
   }
 }
 
@@ -284,14 +222,16 @@ export function combinePolicies(wide: Policy, narrow: Policy): Policy {
   }
 }
 
-/** The forms in which the operator may write an action of a tool. */
-const listRuleNames = ({ module }: Tool, action: string): string[] => [
-  `${module}.${action}`,
-  action,
-  `${shortOwnerName(module)}.${action}`,
-]
-
 const createDenial = (reason: string): Decision => ({ allow: false, kind: 'denied', reason })
+
+function createDisabled(tool: Tool, disabledName: string, settingPrefix: string): Decision {
+  const setting = `${settingPrefix}tools.${disabledName}.enabled`
+  const isBare = disabledName === actionOf(tool)
+  // Tools that act on the world are often disabled on purpose, and agents that know them by bare name expect these words.
+  const how = isBare && (tool.effect !== 'read' || tool.openWorld) ? ` (enable via config: ${setting}=true)` : ''
+  const reason = `${isBare ? disabledName : tool.id} tool is disabled${how}`
+  return { allow: false, kind: 'disabled', reason, setting }
+}
 
 /** The rule that matches the tool, unless another one makes an exception. */
 function findMatch({ rules, unless }: RuleSet, tool: Tool, names: RuleNames, by: Actor): Rule | undefined {
