@@ -41,6 +41,24 @@ export function contestedHolders({ tools, prompts }: NameHolders, names: OwnerNa
 
 const ownerOf = (id: string): string => id.split('.', 1)[0] as string
 
+/** The holder of a name, if it keeps the name although it is none of those who want it now. */
+export function findAbsentHolder(
+  holder: string | undefined,
+  ids: readonly string[],
+  isReserved: IsReserved,
+): string | undefined {
+  return holder !== undefined && !ids.includes(holder) && isReserved(holder) ? holder : undefined
+}
+
+/** Lets others have the names that nobody wants any more. */
+export function freeUnwantedNames(
+  holders: Map<string, string>,
+  wanted: ReadonlyMap<string, unknown>,
+  isReserved: IsReserved,
+): void {
+  for (const [name, holder] of holders) if (!wanted.has(name) && !isReserved(holder)) holders.delete(name)
+}
+
 /** States in which everything is known that an owner offers. */
 const COMPLETE: ReadonlySet<Owner['state']> = new Set(['ready', 'known', 'degraded'])
 

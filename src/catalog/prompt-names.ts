@@ -1,8 +1,15 @@
 import { getOrInsert } from '../core/get-or-insert.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { distinctName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
-import type { IsReserved } from './name-holders.ts'
+import { findAbsentHolder, freeUnwantedNames, type IsReserved } from './name-holders.ts'
 import type { Owner, Prompt } from './owner.ts'
+
+interface OwnedPrompt {
+  readonly prompt: Prompt
+  /** Id of the owner. */
+  readonly id: string
+}
 
 export interface PromptNames {
   /** Names for clients of those prompts that did not get the name that their server wants. */
@@ -23,39 +30,36 @@ export function promptNames(
   holders: Map<string, string>,
   isReserved: IsReserved,
 ): PromptNames {
-  const promptsByName = new Map<string, Array<{ readonly prompt: Prompt; readonly id: string }>>()
+  const promptsByName = new Map<string, OwnedPrompt[]>()
   for (const { id, prompts } of owners)
     for (const prompt of prompts) getOrInsert(promptsByName, prompt.name, () => []).push({ prompt, id })
   const renamed = new Map<Prompt, string>()
   const clashes: NameClash[] = []
   for (const [name, group] of promptsByName) {
+    const ids = group.map(({ id }) => id)
     const holder = holders.get(name)
-    if (holder !== undefined && !group.some(({ id }) => id === holder) && isReserved(holder)) {
-      for (const { prompt, id } of group) renamed.set(prompt, freeName(name, id, promptsByName))
-      const ids = [holder, ...group.map(({ id }) => id)].map(describePrompt).sort()
-      clashes.push({ name, ids, kept: describePrompt(holder), isAway: true, isPrompt: true })
+    const absentHolder = findAbsentHolder(holder, ids, isReserved)
+    const allowed = absentHolder ? [] : group.filter(({ id }) => claimedBy({ name, module: id }) === undefined)
+    const winner = allowed.find(({ id }) => id === holder) ?? allowed[0]
+    for (const one of group) if (one !== winner) renamed.set(one.prompt, freeName(name, one.id, promptsByName))
+    if (absentHolder) {
+      const kept = describePrompt(absentHolder)
+      clashes.push({ name, ids: describePrompts([absentHolder, ...ids]), kept, isAway: true, isPrompt: true })
       continue
     }
-    const allowed = group.filter(({ id }) => claimedBy({ name, module: id }) === undefined)
-    const winner = allowed.find(({ id }) => id === holder) ?? allowed[0]
     if (winner) holders.set(name, winner.id)
     else holders.delete(name)
-    for (const one of group) if (one !== winner) renamed.set(one.prompt, freeName(name, one.id, promptsByName))
     if (winner && group.length === 1) continue
-    const owner = group.length === 1 ? claimedBy({ name, module: group[0]?.id ?? '' }) : undefined
-    clashes.push({
-      name,
-      isPrompt: true,
-      ids: group.map(({ id }) => describePrompt(id)).sort(),
-      ...(winner && { kept: describePrompt(winner.id) }),
-      ...(owner === undefined ? {} : { owner }),
-    })
+    const kept = winner && describePrompt(winner.id)
+    const owner = group.length === 1 ? claimedBy({ name, module: ids[0] as string }) : undefined
+    clashes.push({ name, isPrompt: true, ids: describePrompts(ids), ...omitUndefined({ kept, owner }) })
   }
-  for (const [name, holder] of holders) if (!promptsByName.has(name) && !isReserved(holder)) holders.delete(name)
+  freeUnwantedNames(holders, promptsByName, isReserved)
   return { renamed, clashes }
 }
 
 const describePrompt = (id: string): string => `a prompt of ${id}`
+const describePrompts = (ids: readonly string[]): string[] => ids.map(describePrompt).sort()
 
 /** Depends only on the prompt and its owner, so that it stays the same whatever else is configured. */
 function freeName(name: string, id: string, takenNames: ReadonlyMap<string, unknown>): string {

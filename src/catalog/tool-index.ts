@@ -1,8 +1,9 @@
 import { groupBy } from '../core/group-by.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Tool } from '../core/tool.ts'
 import { actionOf, distinctName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
-import type { IsReserved } from './name-holders.ts'
+import { findAbsentHolder, freeUnwantedNames, type IsReserved } from './name-holders.ts'
 import { type OwnerNames, otherOwnerIn } from './owner-names.ts'
 
 /** All tools by id and by wire name. */
@@ -39,33 +40,29 @@ export function indexTools(
   for (const [folded, group] of toolsByName) {
     const ids = group.map(({ id }) => id).sort()
     const holder = holders.get(folded)
-    if (holder !== undefined && !ids.includes(holder) && isReserved(holder)) {
+    const absentHolder = findAbsentHolder(holder, ids, isReserved)
+    if (absentHolder) {
       for (const tool of group) rename(tool)
-      clashes.push({ name: (group[0] as Tool).name, ids: [...ids, holder].sort(), kept: holder, isAway: true })
+      const { name } = group[0] as Tool
+      clashes.push({ name, ids: [...ids, absentHolder].sort(), kept: absentHolder, isAway: true })
       continue
     }
     const allowed = group.filter((tool) => !reserved.has(folded) && otherOwnerIn(tool, names) === undefined)
-    for (const tool of group) if (!allowed.includes(tool)) rename(tool)
-    const [winner, ...others] = byPriority(allowed, holder)
+    const keepers = listKeepers(byPriority(allowed, holder))
+    for (const tool of group) if (!keepers.includes(tool)) rename(tool)
+    const [winner] = keepers
     if (winner) holders.set(folded, winner.id)
     else holders.delete(folded)
-    if (!winner || group.length > allowed.length) {
-      const name = ids.map((id) => byId.get(id)?.name).find(Boolean) ?? folded
+    if (!winner || allowed.length < group.length) {
+      const { name } = byId.get(ids[0] as string) as Tool
       const owner = group.length > 1 || reserved.has(folded) ? undefined : otherOwnerIn(group[0] as Tool, names)
-      clashes.push({ name, ids, ...(winner && { kept: winner.id }), ...(owner === undefined ? {} : { owner }) })
-    }
-    if (!winner || others.length === 0) continue
-    const taken = new Set([winner.name])
-    for (const tool of others) {
-      // Two tools of one server whose names differ in case keep them: its author meant both.
-      if (tool.module === winner.module && !taken.has(tool.name)) taken.add(tool.name)
-      else rename(tool)
-    }
-    const isCase = others.every((tool) => !newNames.has(tool))
-    if (group.length === allowed.length)
+      clashes.push({ name, ids, ...omitUndefined({ kept: winner?.id, owner }) })
+    } else if (group.length > 1) {
+      const isCase = keepers.length === group.length
       clashes.push({ name: winner.name, ids, kept: winner.id, ...(isCase ? { isCase } : {}) })
+    }
   }
-  for (const [folded, holder] of holders) if (!toolsByName.has(folded) && !isReserved(holder)) holders.delete(folded)
+  freeUnwantedNames(holders, toolsByName, isReserved)
 
   const byName = new Map<string, Tool>()
   const tools = allTools.map((tool) => {
@@ -84,6 +81,16 @@ function byPriority(group: readonly Tool[], holder: string | undefined): readonl
   const rank = (tool: Tool): number =>
     tool.id === holder ? 0 : (tool.origin === 'upstream' ? 1 : 3) + (actionOf(tool).includes('.') ? 1 : 0)
   return [...group].sort((a, b) => rank(a) - rank(b))
+}
+
+/** The candidates who keep the name: the first one, and others of its server with another case, because the author meant both. */
+function listKeepers(candidates: readonly Tool[]): readonly Tool[] {
+  const [winner] = candidates
+  if (!winner || candidates.length === 1) return candidates
+  const byName = new Map([[winner.name, winner]])
+  for (const tool of candidates)
+    if (tool.module === winner.module && !byName.has(tool.name)) byName.set(tool.name, tool)
+  return [...byName.values()]
 }
 
 /** Depends only on the tool's own name and id, so that it stays the same whatever else is configured. */
