@@ -10,8 +10,9 @@ const MAX_TEXT = 4 * 1024 * 1024
 
 const FORBIDDEN = new Set(['__proto__', 'constructor', 'prototype'])
 
+const createInvalidError = (message: string): PegboardError => new PegboardError('E_VALIDATION', message)
 const createKeyLimitError = (): PegboardError =>
-  new PegboardError('E_VALIDATION', `The arguments hold more than ${MAX_KEYS} keys and items (size limit).`)
+  createInvalidError(`The arguments hold more than ${MAX_KEYS} keys and items (size limit).`)
 
 /** Rejects arguments, as JSON text, with too many keys. @throws PegboardError E_VALIDATION */
 export function checkItemCount(text: string): void {
@@ -25,43 +26,53 @@ export function checkItemCount(text: string): void {
  * @throws PegboardError E_VALIDATION, E_INT_PRECISION
  */
 export function checkArguments(value: unknown): number {
-  let keys = 0
-  let characters = 0
-  let level: Array<{ readonly value: object; readonly path: string }> = []
-  const visit = (item: unknown, path: string, next: typeof level): void => {
-    if (typeof item === 'string') characters += item.length
-    else if (typeof item === 'number') {
-      if (Number.isInteger(item) && !Number.isSafeInteger(item))
-        throw new PegboardError(
-          'E_INT_PRECISION',
-          `${path || 'The value'} is an integer beyond 2^53 and would be rounded.`,
-        )
-      if (!Number.isFinite(item))
-        throw new PegboardError('E_VALIDATION', `${path || 'The value'} is a number that JSON cannot represent.`)
-    } else if (typeof item === 'object' && item !== null) next.push({ value: item, path })
-  }
-  visit(value, '', level)
+  const counts: Counts = { keys: 0, characters: 0 }
+  let level: Container[] = []
+  addItem(value, '', level, counts)
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth >= MAX_NESTING)
-      throw new PegboardError('E_VALIDATION', `The arguments are nested more than ${MAX_NESTING} deep.`)
-    const next: typeof level = []
-    for (const { value: container, path } of level) {
-      // Skipped for large arrays, because creating the names of a million items takes longer than this whole check.
-      const names = Array.isArray(container) && container.length > MAX_KEYS ? [] : Object.keys(container)
-      keys += Array.isArray(container) ? container.length : names.length
-      if (keys > MAX_KEYS) throw createKeyLimitError()
-      for (const name of names) {
-        if (FORBIDDEN.has(name) && !Array.isArray(container))
-          throw new PegboardError('E_VALIDATION', `forbidden key "${name}"${path ? ` in ${path}` : ''}.`)
-        visit((container as Record<string, unknown>)[name], path ? `${path}.${name}` : name, next)
-      }
-    }
-    if (characters > MAX_TEXT)
-      throw new PegboardError(
-        'E_VALIDATION',
-        `The arguments hold more than ${MAX_TEXT} characters of text (size limit).`,
-      )
+    if (depth >= MAX_NESTING) throw createInvalidError(`The arguments are nested more than ${MAX_NESTING} deep.`)
+    const next: Container[] = []
+    for (const container of level) addMembers(container, next, counts)
+    if (counts.characters > MAX_TEXT)
+      throw createInvalidError(`The arguments hold more than ${MAX_TEXT} characters of text (size limit).`)
     level = next
   }
-  return characters
+  return counts.characters
+}
+
+interface Container {
+  readonly value: object
+  readonly path: string
+}
+
+interface Counts {
+  keys: number
+  characters: number
+}
+
+function addMembers({ value, path }: Container, next: Container[], counts: Counts): void {
+  const isArray = Array.isArray(value)
+  // Skipped for large arrays, because creating the names of a million items takes longer than this whole check.
+  const names = isArray && value.length > MAX_KEYS ? [] : Object.keys(value)
+  counts.keys += isArray ? value.length : names.length
+  if (counts.keys > MAX_KEYS) throw createKeyLimitError()
+  for (const name of names) {
+    if (!isArray && FORBIDDEN.has(name))
+      throw createInvalidError(`forbidden key "${name}"${path ? ` in ${path}` : ''}.`)
+    addItem((value as Record<string, unknown>)[name], path ? `${path}.${name}` : name, next, counts)
+  }
+}
+
+function addItem(item: unknown, path: string, next: Container[], counts: Counts): void {
+  if (typeof item === 'string') counts.characters += item.length
+  else if (typeof item === 'number') checkNumber(item, path)
+  else if (typeof item === 'object' && item !== null) next.push({ value: item, path })
+}
+
+function checkNumber(value: number, path: string): void {
+  if (Number.isSafeInteger(value)) return
+  const shown = path || 'The value'
+  if (Number.isInteger(value))
+    throw new PegboardError('E_INT_PRECISION', `${shown} is an integer beyond 2^53 and would be rounded.`)
+  if (!Number.isFinite(value)) throw createInvalidError(`${shown} is a number that JSON cannot represent.`)
 }
