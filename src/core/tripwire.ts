@@ -76,27 +76,25 @@ interface Findings {
 
 /** Not recursive, because the depth is not limited here. */
 function find(root: unknown, { opaque, level }: TripwireLevel): Findings {
-  let hasValue = typeof root === 'string' && mayHoldSecret(root)
+  let hasValue = mayBeSecret(root)
   const seen = new Set<object>()
-  const open: unknown[] = [root]
-  const paths: string[] = ['']
+  const open: Array<{ readonly value: unknown; readonly path: string }> = [{ value: root, path: '' }]
   let parts = 0
-  while (open.length > 0) {
-    const value = plainOf(open.pop())
-    const path = paths.pop() as string
+  for (let next = open.pop(); next; next = open.pop()) {
+    const { path } = next
+    const value = plainOf(next.value)
     if (typeof value !== 'object' || value === null || seen.has(value)) continue
     seen.add(value)
-    for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+    for (const key of keysOf(value)) {
       if (++parts > MAX_PARTS) throw new PegboardError('E_TOO_LARGE', `The result has more than ${MAX_PARTS} parts.`)
       const one = (value as Readonly<Record<string | number, unknown>>)[key]
-      const isName = typeof key === 'string' && level !== 'values'
-      hasValue ||= (typeof one === 'string' && mayHoldSecret(one)) || (typeof key === 'string' && mayHoldSecret(key))
-      if ((typeof one !== 'object' || one === null) && !(isName && looksSecret(key)) && !mayHold(one)) continue
-      const at = path === '' ? String(key) : `${path}.${key}`
-      if (opaque.length > 0 && isOpaque(at, opaque)) continue
-      if (isName && looksSecret(key)) return { name: path === '' ? `<root>.${key}` : at, hasValue }
-      open.push(one)
-      paths.push(at)
+      hasValue ||= mayBeSecret(one) || mayBeSecret(key)
+      const isCredential = level !== 'values' && typeof key === 'string' && looksSecret(key)
+      if (!isCredential && !mayHaveFields(one)) continue
+      const at = joinPath(path, key)
+      if (isOpaque(at, opaque)) continue
+      if (isCredential) return { name: path === '' ? `<root>.${key}` : at, hasValue }
+      open.push({ value: one, path: at })
     }
   }
   return { hasValue }
@@ -115,14 +113,11 @@ function clean(value: unknown, tripwire: TripwireLevel, path: string, copies: Ma
   const copy: Record<string, unknown> | unknown[] = Array.isArray(plain) ? [] : {}
   copies.set(plain, copy)
   for (const key of Object.keys(plain)) {
-    const at = path === '' ? key : `${path}.${key}`
+    const at = joinPath(path, key)
     const one = (plain as Readonly<Record<string, unknown>>)[key]
-    const cleanValue =
-      tripwire.opaque.length > 0 && isOpaque(at, tripwire.opaque)
-        ? one
-        : tripwire.level !== 'values' && !Array.isArray(plain) && looksSecret(key)
-          ? REDACTED
-          : clean(one, tripwire, at, copies)
+    const isCredential = tripwire.level !== 'values' && !Array.isArray(plain) && looksSecret(key)
+    let cleanValue = one
+    if (!isOpaque(at, tripwire.opaque)) cleanValue = isCredential ? REDACTED : clean(one, tripwire, at, copies)
     defineMember(copy, redactSecrets(key), cleanValue)
   }
   return copy
@@ -136,7 +131,11 @@ function plainOf(value: unknown): unknown {
   return typeof toJSON === 'function' ? toJSON.call(value) : value
 }
 
-const mayHold = (value: unknown): boolean => typeof value === 'string' && isSuspect(value)
+const keysOf = (value: object): Iterable<string | number> => (Array.isArray(value) ? value.keys() : Object.keys(value))
+const joinPath = (path: string, key: string | number): string => (path === '' ? String(key) : `${path}.${key}`)
+const mayBeSecret = (value: unknown): boolean => typeof value === 'string' && mayHoldSecret(value)
+const mayHaveFields = (value: unknown): boolean =>
+  typeof value === 'string' ? isSuspect(value) : typeof value === 'object' && value !== null
 
 function isSuspect(text: string): boolean {
   let at = 0
@@ -150,6 +149,7 @@ function parsedFrom(text: string): unknown {
 }
 
 function isOpaque(path: string, opaque: readonly string[]): boolean {
+  if (opaque.length === 0) return false
   const steps = path.split('.')
   return opaque.some((pattern) => {
     const patternSteps = pattern.split('.')
