@@ -67,6 +67,8 @@ export const CREDENTIAL_NAMES: readonly string[] = [
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const COLON = 0x3a
 const SEED = 0x811c9dc5
 const PRIME = 0x01000193
 
@@ -100,6 +102,7 @@ const stop = (walk: Walk, fault: Fault): -1 => {
   return -1
 }
 
+/** @param from returned as it is if it is -1 */
 function skipSpace(walk: Walk, from: number): number {
   let at = from
   for (;;) {
@@ -285,6 +288,13 @@ function scanAny(walk: Walk, at: number, depth: number): number {
   return scanLiteral(walk, at)
 }
 
+/** Skips `byte` and the space around it. @param from returned as it is if it is -1 */
+function skipMark(walk: Walk, from: number, byte: number): number {
+  const at = skipSpace(walk, from)
+  if (at === -1) return -1
+  return walk.bytes[at] === byte ? skipSpace(walk, at + 1) : stop(walk, 'invalid')
+}
+
 /** @param item reads each item instead of `value` */
 function scanArray(walk: Walk, from: number, depth: number, item?: Value): number {
   if (depth === MAX_DEPTH) return stop(walk, 'deep')
@@ -292,13 +302,9 @@ function scanArray(walk: Walk, from: number, depth: number, item?: Value): numbe
   if (at === -1) return -1
   if (walk.bytes[at] === 0x5d) return at + 1
   for (;;) {
-    at = item ? item(at) : scanAny(walk, at, depth + 1)
-    if (at !== -1) at = skipSpace(walk, at)
-    if (at === -1) return -1
-    const byte = walk.bytes[at]
-    if (byte === 0x5d) return at + 1
-    if (byte !== 0x2c) return stop(walk, 'invalid')
-    at = skipSpace(walk, at + 1)
+    at = skipSpace(walk, item ? item(at) : scanAny(walk, at, depth + 1))
+    if (walk.bytes[at] === 0x5d) return at + 1
+    at = skipMark(walk, at, COMMA)
     if (at === -1) return -1
   }
 }
@@ -317,27 +323,17 @@ function scanObject(walk: Walk, from: number, depth: number, member?: Member): n
     at = scanKey(walk, keyAt)
     if (at === -1) return -1
     const keyEnd = at - 1
-    const hash = walk.keys.at(-1) as number
     if (walk.keys.length - base > WIDE) wide ??= new Set(walk.keys.slice(base, -1))
-    if (wide ? wide.has(hash) : isDuplicate(walk.keys, base, hash)) return stop(walk, 'duplicate key')
-    wide?.add(hash)
-    at = skipSpace(walk, at)
-    if (at !== -1 && walk.bytes[at] !== 0x3a) return stop(walk, 'invalid')
-    if (at !== -1) at = skipSpace(walk, at + 1)
+    if (isDuplicate(walk.keys, base, wide)) return stop(walk, 'duplicate key')
+    at = skipMark(walk, at, COLON)
     if (at === -1) return -1
-    const valueAt = at
-    at = member ? member(keyAt, keyEnd, valueAt) : scanAny(walk, at, depth + 1)
-    if (at !== -1) at = skipSpace(walk, at)
-    if (at === -1) return -1
-    const byte = walk.bytes[at]
-    if (byte === 0x7d) {
-      walk.keys.length = base
-      return at + 1
-    }
-    if (byte !== 0x2c) return stop(walk, 'invalid')
-    at = skipSpace(walk, at + 1)
+    at = skipSpace(walk, member ? member(keyAt, keyEnd, at) : scanAny(walk, at, depth + 1))
+    if (walk.bytes[at] === 0x7d) break
+    at = skipMark(walk, at, COMMA)
     if (at === -1) return -1
   }
+  walk.keys.length = base
+  return at + 1
 }
 
 type Value = (at: number) => number
@@ -346,8 +342,13 @@ type Member = (keyAt: number, keyEnd: number, valueAt: number) => number
 // With more keys, a set is faster than a linear search.
 const WIDE = 16
 
-function isDuplicate(keys: readonly number[], base: number, hash: number): boolean {
-  for (let i = base; i < keys.length - 1; i++) if (keys[i] === hash) return true
+/** True if the last key is in the same object already. @param wide the others if they are many; gets the last one */
+function isDuplicate(keys: readonly number[], base: number, wide: Set<number> | undefined): boolean {
+  const last = keys.length - 1
+  const hash = keys[last] as number
+  if (wide?.has(hash)) return true
+  if (wide) wide.add(hash)
+  else for (let i = base; i < last; i++) if (keys[i] === hash) return true
   return false
 }
 
@@ -406,9 +407,8 @@ const walkOf = (bytes: Buffer): Walk => ({
 export function scanValue(bytes: Buffer): Fault | undefined {
   if (!isUtf8(bytes)) return 'invalid'
   const walk = walkOf(bytes)
-  let at = skipSpace(walk, 0)
-  if (at !== -1) at = scanAny(walk, at, 0)
-  if (at !== -1) at = skipSpace(walk, at)
+  const from = skipSpace(walk, 0)
+  const at = from === -1 ? -1 : skipSpace(walk, scanAny(walk, from, 0))
   if (at === -1) return walk.fault
   return at === walk.end ? undefined : 'invalid'
 }
