@@ -127,28 +127,34 @@ const SHORT: Readonly<Record<string, string>> = {
 function typeOf(schema: unknown, depth: number, isInner: boolean): string {
   if (!isRecord(schema)) return 'any'
   if (schema.const !== undefined) return valueText(schema.const)
-  if (Array.isArray(schema.enum)) {
-    const values = schema.enum.slice(0, MAX_ENUM).map(valueText)
-    return values.join('|') + (schema.enum.length > MAX_ENUM ? '|…' : '')
-  }
+  if (Array.isArray(schema.enum)) return enumText(schema.enum)
   const variants = schema.anyOf ?? schema.oneOf
   if (Array.isArray(variants) && depth < 2)
     return [...new Set(variants.slice(0, 4).map((variant) => typeOf(variant, depth + 1, isInner)))].join('|')
   const type = schema.type
   if (Array.isArray(type)) return type.map((one) => SHORT[String(one)] ?? String(one)).join('|')
-  // The members of an object in a list are shown like those of an object.
-  if (type === 'array')
-    return depth < 2
-      ? `${typeOf(schema.items, isRecord(schema.items) && schema.items.type === 'object' ? depth : depth + 1, isInner)}[]`
-      : 'array'
-  if (type === 'object' && depth === 0 && isRecord(schema.properties)) {
-    const members = parametersOf(schema, true)
-    const inner = members.map(({ text }) => text).join(', ')
-    if (inner.length <= MAX_OBJECT_CHARS.whole) return `{${inner}}`
-    const short = isInner ? undefined : shorten(members, MAX_OBJECT_CHARS.short, () => false)
-    return short === undefined || short.length > MAX_OBJECT_CHARS.most ? 'obj' : `{${short}}`
-  }
+  if (type === 'array') return arrayText(schema.items, depth, isInner)
+  if (type === 'object' && depth === 0 && isRecord(schema.properties)) return objectText(schema, isInner)
   return typeof type === 'string' ? (SHORT[type] ?? type) : 'any'
+}
+
+const enumText = (values: readonly unknown[]): string =>
+  values.slice(0, MAX_ENUM).map(valueText).join('|') + (values.length > MAX_ENUM ? '|…' : '')
+
+function arrayText(items: unknown, depth: number, isInner: boolean): string {
+  if (depth >= 2) return 'array'
+  // The members of an object in a list are shown like those of an object.
+  const isObject = isRecord(items) && items.type === 'object'
+  return `${typeOf(items, isObject ? depth : depth + 1, isInner)}[]`
+}
+
+function objectText(schema: JsonSchema, isInner: boolean): string {
+  const members = parametersOf(schema, true)
+  const inner = members.map(({ text }) => text).join(', ')
+  if (inner.length <= MAX_OBJECT_CHARS.whole) return `{${inner}}`
+  if (isInner) return 'obj'
+  const short = shorten(members, MAX_OBJECT_CHARS.short, () => false)
+  return short.length > MAX_OBJECT_CHARS.most ? 'obj' : `{${short}}`
 }
 
 /** Without members, and with one value of several. */
