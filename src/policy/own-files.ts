@@ -67,20 +67,25 @@ function createFolderCache(): (path: string) => Promise<string> {
   }
 }
 
+/** The own files of all apps, with absolute paths. @param except see `FindOwnFiles` */
+const listConfigured = (except?: string): Array<{ readonly kind: keyof OwnFiles; readonly path: string }> =>
+  [...sources]
+    .flatMap((source) => Object.entries(source(except)) as Array<[keyof OwnFiles, readonly string[]]>)
+    .flatMap(([kind, paths]) => paths.map((path) => ({ kind, path: resolve(path) })))
+
 /** Each path as written and as it really is, because a folder on the way may be a link. */
 async function findPlaces(): Promise<readonly Place[]> {
   const formOf = createFolderCache()
   const found = new Map<string, Place>()
-  for (const source of sources)
-    for (const [kind, paths] of Object.entries(source()) as [keyof OwnFiles, readonly string[]][])
-      for (const path of paths)
-        for (const form of new Set([resolve(path), await formOf(resolve(path))])) {
-          const start = foldFolder(form)
-          found.set(`${kind} ${start}`, { kind, start })
-        }
+  for (const { kind, path } of listConfigured())
+    for (const form of new Set([path, await formOf(path)])) {
+      const start = foldFolder(form)
+      found.set(`${kind} ${start}`, { kind, start })
+    }
   return [...found.values()]
 }
 
+const isHiddenKind = (kind: keyof OwnFiles): boolean => kind === 'secret' || kind === 'kept'
 const foldFolder = (path: string): string => foldPath(path).replace(/\/+$/, '')
 const isAtOrBelow = (path: string, start: string): boolean =>
   path.startsWith(start) && (path.length === start.length || path[start.length] === '/')
@@ -106,7 +111,7 @@ export async function ownFilesIn(roots: readonly string[]): Promise<OwnFilesChec
       const list = placesFor(root)
       if (list.length === 0) return false
       const foldedPath = foldFolder(path)
-      return list.some(({ kind, start }) => (kind === 'secret' || kind === 'kept') && isAtOrBelow(foldedPath, start))
+      return list.some(({ kind, start }) => isHiddenKind(kind) && isAtOrBelow(foldedPath, start))
     },
     isFixed(path, root, entryKind) {
       const list = placesFor(root)
@@ -160,21 +165,18 @@ export async function ownFilesBelow(folders: readonly string[], except?: string)
   const fixed = new Set<string>()
   const closed = new Set<string>()
   const formOf = createFolderCache()
-  for (const source of sources)
-    for (const [kind, paths] of Object.entries(source(except)) as [keyof OwnFiles, readonly string[]][])
-      for (const path of paths) {
-        const real = await formOf(resolve(path))
-        const list = kind === 'secret' || kind === 'kept' ? secret : fixed
-        for (const folder of folders) {
-          if (isInside(real, folder)) list.add(real)
-          else if ((kind === 'fixed' || kind === 'secret') && isInside(folder, real)) list.add(folder)
-        }
-        // A link is replaced at its own path, not at its target.
-        for (const form of new Set([real, join(await formOf(dirname(resolve(path))), basename(path))])) {
-          const parent = nearestFolderOf(form)
-          if (parent !== undefined && folders.some((folder) => isInside(parent, folder))) closed.add(parent)
-        }
-      }
+  for (const { kind, path } of listConfigured(except)) {
+    const real = await formOf(path)
+    const list = isHiddenKind(kind) ? secret : fixed
+    if (folders.some((folder) => isInside(real, folder))) list.add(real)
+    if (kind === 'fixed' || kind === 'secret')
+      for (const folder of folders) if (isInside(folder, real)) list.add(folder)
+    // A link is replaced at its own path, not at its target.
+    for (const form of new Set([real, join(await formOf(dirname(path)), basename(path))])) {
+      const parent = nearestFolderOf(form)
+      if (parent !== undefined && folders.some((folder) => isInside(parent, folder))) closed.add(parent)
+    }
+  }
   // Nothing inside a hidden folder needs to be hidden again.
   const isHidden = (path: string): boolean => [...secret].some((one) => one !== path && isInside(path, one))
   const isCovered = (path: string): boolean => [...secret, ...fixed].some((one) => isInside(path, one))
