@@ -78,11 +78,35 @@ export function createFetch(options: FetchOptions): GuardedFetch {
     return await undici.request(url, {
       method: method as Dispatcher.HttpMethod,
       headers,
-      body:
-        body instanceof URLSearchParams ? String(body) : body && isStream(body) ? Readable.from(body) : (body ?? null),
+      body: toUndiciBody(body),
       signal,
       dispatcher: await agent,
     })
+  }
+
+  /** The address that a redirect leads to. Throws if the redirect may not be followed. */
+  function nextAddress(location: string, from: URL, hops: number, { redirect, checkRedirect }: FetchInit): URL {
+    if (redirect === 'error') throw createRedirectError('it redirects to another address, which is not followed')
+    if (hops >= (options.maxRedirects ?? 5)) throw createRedirectError(`it redirects more than ${hops} times`)
+    const next = parseLocation(location, from)
+    if (redirect === 'same-origin' && next.origin !== from.origin)
+      throw createRedirectError('it redirects to another origin, which is not followed')
+    checkRedirect?.(next)
+    return next
+  }
+
+  async function readBody(
+    { body, headers, statusCode }: Dispatcher.ResponseData,
+    { method }: Request,
+    { maxWireBytes = options.maxWireBytes ?? 10 * MIB, maxBytes = options.maxBytes ?? 20 * MIB }: FetchInit,
+  ): Promise<AsyncIterable<Uint8Array> | null> {
+    if (isBodyless(statusCode) || method === 'HEAD') {
+      await body.dump()
+      return null
+    }
+    const { decompress } = await import('./decompress.ts')
+    const setting = options.sizeSetting ?? options.setting
+    return decompress(body, headerText(headers['content-encoding']), { maxWireBytes, maxBytes, setting })
   }
 
   async function guardedFetch(address: string | URL, init: FetchInit = {}): Promise<Response> {
@@ -96,18 +120,9 @@ export function createFetch(options: FetchOptions): GuardedFetch {
         })
       return toFetchError(error)
     }
-    const { ENCODINGS, decompress } = await import('./decompress.ts')
+    const { ENCODINGS } = await import('./decompress.ts')
     let url = parseAddress(address)
-    let request: Request = {
-      method: (init.method ?? 'GET').toUpperCase(),
-      headers: {
-        'user-agent': options.userAgent || 'pegboard',
-        'accept-encoding': ENCODINGS,
-        ...(init.body instanceof URLSearchParams ? { 'content-type': 'application/x-www-form-urlencoded' } : {}),
-        ...lowerHeaders(init.headers),
-      },
-      body: init.body,
-    }
+    let request = createRequest(init, { 'user-agent': options.userAgent || 'pegboard', 'accept-encoding': ENCODINGS })
     await assertAllowed(url)
     for (let hops = 0; ; hops++) {
       let answer: Dispatcher.ResponseData | undefined
@@ -116,38 +131,22 @@ export function createFetch(options: FetchOptions): GuardedFetch {
         answer = await send(url, request, limit.signal)
         const location = REDIRECTS.has(answer.statusCode) ? headerText(answer.headers['location']) : ''
         if (location === '' || init.redirect === 'manual') {
-          const sizeLimits = {
-            maxWireBytes: init.maxWireBytes ?? options.maxWireBytes ?? 10 * MIB,
-            maxBytes: init.maxBytes ?? options.maxBytes ?? 20 * MIB,
-            setting: options.sizeSetting ?? options.setting,
-          }
-          const empty = isBodyless(answer.statusCode) || request.method === 'HEAD'
           answer.body.once('close', limit.free)
-          if (empty) await answer.body.dump()
-          const body = empty
-            ? null
-            : decompress(answer.body, headerText(answer.headers['content-encoding']), sizeLimits)
+          const body = await readBody(answer, request, init)
           return createResponse(answer, url, hops > 0, body && translateErrors(body, translate))
         }
         await answer.body.dump()
-        if (init.redirect === 'error')
-          throw createRedirectError('it redirects to another address, which is not followed')
-        if (hops >= (options.maxRedirects ?? 5)) throw createRedirectError(`it redirects more than ${hops} times`)
-        const next = nextAddress(location, url)
-        if (init.redirect === 'same-origin' && next.origin !== url.origin)
-          throw createRedirectError('it redirects to another origin, which is not followed')
-        init.checkRedirect?.(next)
+        const next = nextAddress(location, url, hops, init)
         request = nextRequest(request, answer.statusCode, next.origin !== url.origin)
-        await assertAllowed(next).catch(throwRedirectError)
         url = next
+        await assertAllowed(url).catch((error: unknown) => {
+          throw toRedirectError(error)
+        })
       } catch (error) {
         // Nobody reads the body any more, and it would keep the connection open.
         answer?.body.on('error', () => undefined).destroy()
         limit.free()
-        const failure = translate(error)
-        throw hops > 0 && isPegboardError(failure) && failure.code === 'E_SSRF_BLOCKED'
-          ? throwRedirectError(failure)
-          : failure
+        throw hops > 0 ? toRedirectError(translate(error)) : translate(error)
       }
     }
   }
@@ -194,7 +193,24 @@ function parseAddress(address: string | URL): URL {
   )
 }
 
-function nextAddress(location: string, from: URL): URL {
+/** The first request, with these headers unless `init` has its own. */
+const createRequest = ({ method = 'GET', headers, body }: FetchInit, defaults: Request['headers']): Request => ({
+  method: method.toUpperCase(),
+  headers: {
+    ...defaults,
+    ...(body instanceof URLSearchParams ? { 'content-type': 'application/x-www-form-urlencoded' } : {}),
+    ...lowerHeaders(headers),
+  },
+  body,
+})
+
+function toUndiciBody(body: FetchInit['body']): string | Uint8Array | Readable | null {
+  if (body === undefined) return null
+  if (body instanceof URLSearchParams) return String(body)
+  return isStream(body) ? Readable.from(body) : body
+}
+
+function parseLocation(location: string, from: URL): URL {
   const next = URL.canParse(location, from.href) ? new URL(location, from.href) : undefined
   if (!next || (next.protocol !== 'http:' && next.protocol !== 'https:'))
     throw createRedirectError('it redirects to an address that is not http or https')
@@ -222,12 +238,11 @@ function nextRequest({ method, headers, body }: Request, status: number, isOther
 const createRedirectError = (why: string, hint?: string): PegboardError =>
   new PegboardError('E_REDIRECT_BLOCKED', `The address is refused: ${why}.`, hint ? { hint } : {})
 
-/** Turns the refusal of a redirect's address into an error about the redirect. Throws, for use in promises. */
-function throwRedirectError(error: unknown): never {
-  if (isPegboardError(error) && error.code === 'E_SSRF_BLOCKED')
-    throw createRedirectError('it redirects to an address that is not allowed', error.hint)
-  throw error
-}
+/** Turns the refusal of a redirect's address into an error about the redirect. */
+const toRedirectError = (error: unknown): unknown =>
+  isPegboardError(error) && error.code === 'E_SSRF_BLOCKED'
+    ? createRedirectError('it redirects to an address that is not allowed', error.hint)
+    : error
 
 function createResponse(
   answer: Dispatcher.ResponseData,
