@@ -339,13 +339,13 @@ export function createPaths(options: PathsOptions): Paths {
   }
 
   async function* walkFrom(
-    folder: OpenFolder,
+    start: OpenFolder,
     fence: Fence,
     options: WalkOptions,
     walkState: WalkState,
   ): AsyncGenerator<FolderEntry> {
     // Iterative, because recursion would pass each entry of a folder 500 levels deep through 500 generators.
-    const open = [folder.entries.values()]
+    const open = [start.entries.values()]
     for (let count = 1; open.length > 0; count++) {
       if (count % BATCH === 0) await yieldTurn()
       options.signal?.throwIfAborted()
@@ -357,17 +357,54 @@ export function createPaths(options: PathsOptions): Paths {
       const entry = next.value
       yield entry
       if (entry.kind !== 'dir' || options.skip?.(entry)) continue
-      while (walkState.work.size >= MAX_OPEN_FOLDERS) await Promise.race(walkState.work)
-      if (walkState.failure) throw walkState.failure.reason
-      try {
-        const inner = await enterFolder(entry.path, resolve(roots[0] ?? '', entry.path), fence, options, walkState)
-        open.push(inner.entries.values())
-      } catch (error) {
-        // The folder was removed or cannot be read. The walk continues with the rest of the tree.
-        if (error instanceof ToolError) continue
-        throw error
-      }
+      const folder = await enterBelow(entry.path, fence, options, walkState)
+      if (folder) open.push(folder.entries.values())
     }
+  }
+
+  /** Undefined for a folder that was removed or cannot be read. The walk continues with the rest of the tree. */
+  async function enterBelow(
+    path: string,
+    fence: Fence,
+    options: WalkOptions,
+    walkState: WalkState,
+  ): Promise<OpenFolder | undefined> {
+    while (walkState.work.size >= MAX_OPEN_FOLDERS) await Promise.race(walkState.work)
+    if (walkState.failure) throw walkState.failure.reason
+    try {
+      return await enterFolder(path, resolve(roots[0] ?? '', path), fence, options, walkState)
+    } catch (error) {
+      if (error instanceof ToolError) return undefined
+      throw error
+    }
+  }
+
+  async function checkWrite(shown: string, real: string, fence: Fence, kind?: 'folder'): Promise<void> {
+    const root = await verify(real, fence, shown)
+    const writable = await Promise.all(writeRoots.map(pinFolder))
+    if (!writable.some((folder) => isInside(real, folder)))
+      throw new ToolError(`'${shown}' may be read, not written.`, {
+        code: 'E_READ_ONLY',
+        hint: `${setting}.write_roots says where writing is allowed.`,
+      })
+    if (kind === undefined && (await isSqliteCompanion(real)))
+      throw createProtectedError(shown, ': it belongs to the SQLite database beside it, and only SQLite writes it')
+    if (!fence.isProtected(real, root, kind)) return
+    throw fence.isOwn(real, root)
+      ? createProtectedError(shown, ': Pegboard runs or trusts it, so no tool writes it')
+      : createProtectedError(shown, ': it may be read, never written')
+  }
+
+  /** Throws for a root that is a folder. A root that is a file is written in place if another root contains it. */
+  async function refuseRoot(shown: string, absolute: string, fence: Fence): Promise<void> {
+    const isRoot = fence.roots.some(({ configured, real }) => absolute === configured || absolute === real)
+    if (!isRoot || !(await isFolder(absolute))) return
+    await inFolder(shown, absolute, fence, async (_anchor, real) => {
+      throw new ToolError(`'${fence.nameOf(real)}' is one of the allowed folders itself and exists already.`, {
+        code: 'E_NOT_REGULAR_FILE',
+        hint: 'Name something in it.',
+      })
+    })
   }
 
   /** Passes the checked folder and the name of a new or existing entry to `use`, which may write there. */
@@ -378,32 +415,7 @@ export function createPaths(options: PathsOptions): Paths {
         code: 'E_READ_ONLY',
         hint: `Set ${setting}.readonly to false.`,
       })
-    const checkWrite = async (real: string, kind?: 'folder'): Promise<void> => {
-      const root = await verify(real, fence, path)
-      const writable = await Promise.all(writeRoots.map(pinFolder))
-      if (!writable.some((root) => isInside(real, root)))
-        throw new ToolError(`'${path}' may be read, not written.`, {
-          code: 'E_READ_ONLY',
-          hint: `${setting}.write_roots says where writing is allowed.`,
-        })
-      if (kind === undefined && (await isSqliteCompanion(real)))
-        throw createProtectedError(path, ': it belongs to the SQLite database beside it, and only SQLite writes it')
-      if (!fence.isProtected(real, root, kind)) return
-      throw fence.isOwn(real, root)
-        ? createProtectedError(path, ': Pegboard runs or trusts it, so no tool writes it')
-        : createProtectedError(path, ': it may be read, never written')
-    }
-    // A root may be a single file; it is written in place if another root contains it.
-    if (
-      fence.roots.some(({ configured, real }) => absolute === configured || absolute === real) &&
-      (await isFolder(absolute))
-    )
-      return await inFolder(path, absolute, fence, async (_anchor, real) => {
-        throw new ToolError(`'${fence.nameOf(real)}' is one of the allowed folders itself and exists already.`, {
-          code: 'E_NOT_REGULAR_FILE',
-          hint: 'Name something in it.',
-        })
-      })
+    await refuseRoot(path, absolute, fence)
     const existing = await nearestFolder(dirname(absolute))
     const missing = relative(existing, dirname(absolute)).split(sep).filter(Boolean)
     return await inFolder(path, existing, fence, (anchor, real) =>
@@ -413,16 +425,8 @@ export function createPaths(options: PathsOptions): Paths {
         real,
         missing,
         name: basename(absolute),
-        checkWrite,
-        isGuarded: (entryPath, kind) => {
-          const root = fence.rootOf(entryPath)
-          return (
-            root === undefined ||
-            fence.isDenied(entryPath, root) ||
-            fence.isProtected(entryPath, root, kind) ||
-            fence.containsOwn(entryPath)
-          )
-        },
+        checkWrite: (entryPath, kind) => checkWrite(path, entryPath, fence, kind),
+        isGuarded: (entryPath, kind) => isGuarded(entryPath, fence, kind),
         nameOf: fence.nameOf,
         inFolder: (outer, name, then) => inFolder(path, join(outer, name), fence, then),
       }),
@@ -473,6 +477,14 @@ export function createPaths(options: PathsOptions): Paths {
 interface WalkState {
   readonly work: Set<Promise<void>>
   failure: { readonly reason: unknown } | undefined
+}
+
+/** True if a path is outside the roots, denied or protected, or if an own file is below it. */
+function isGuarded(path: string, fence: Fence, kind?: 'folder'): boolean {
+  const root = fence.rootOf(path)
+  return (
+    root === undefined || fence.isDenied(path, root) || fence.isProtected(path, root, kind) || fence.containsOwn(path)
+  )
 }
 
 const isFolder = async (path: string): Promise<boolean> => {
