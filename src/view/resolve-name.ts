@@ -117,54 +117,70 @@ export function createResolver(
       : toResolution(found)
   }
 
-  return (raw) => {
-    const name = raw.trim()
-    const direct = findExact(name)
-    if (direct) return { kind: 'found', tool: direct }
-    const [, bundledName] = OWN_MODULE.exec(name) ?? []
-    const isUnambiguous = [...snapshot.ownersNamed('pegboard')].every((id) => id === 'pegboard')
-    const bundled =
-      bundledName === undefined || !isUnambiguous
-        ? undefined
-        : findBundledTool(bundledName.replace(FIRST_SEPARATOR, '.'), byId)
-    if (bundled) return { kind: 'found', tool: bundled }
-    const otherTool = snapshot.byId.get(name) ?? snapshot.byName.get(name)
-    if (otherTool && !byId.has(otherTool.id) && hidden.has(otherTool.id)) return findHidden(name) ?? toUnknown(name)
-    // No tool has such a name: without the invisible characters it could mean another one. Trying every spelling of a long one
-    // would be slow.
-    if (UNNAMEABLE.test(name) || name.length > MAX_NAME)
-      return { kind: 'unknown', suggestions: [], similar: [], ownerHasTools: false, unread: [] }
-    const unavailable = /__|[.:/]/.test(name) ? findUnavailable(ownerNamed(name, owners)) : undefined
-    if (unavailable?.isEmpty)
-      return { kind: 'unknown', suggestions: [], similar: [], ownerHasTools: false, unread: [], down: unavailable.down }
-    const clash = clashes().get(name.toLowerCase())
-    if (clash?.isAway) return findHidden(name) ?? toUnknown(name)
-    const contested = clash && toResolution(getClashingTools(clash, tools, byId))
-    if (contested) return contested
+  /** The found tools that belong to an owner that the name means. */
+  function amongMeant(name: string, found: ReadonlySet<ViewTool> | undefined): Resolution | undefined {
     const meantOwners = findMeantOwners(name, snapshot)
-    const amongMeant = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined =>
-      toResolution(
-        meantOwners && found ? new Set([...found].filter(({ tool }) => meantOwners.has(tool.module))) : found,
-      )
+    if (!meantOwners || !found) return toResolution(found)
+    return toResolution(new Set([...found].filter(({ tool }) => meantOwners.has(tool.module))))
+  }
+
+  function bySeparator(name: string): Resolution | undefined {
     for (const separator of ['__', '::', ':', '/']) {
       const at = name.indexOf(separator)
       if (at <= 0) continue
       const dotted = `${name.slice(0, at)}.${name.slice(at + separator.length)}`
-      const found = findExact(dotted)
-      if (found) return { kind: 'found', tool: found }
-      const aliased = amongMeant(derived().aliases.get(dotted.toLowerCase()))
+      const tool = findExact(dotted)
+      if (tool) return { kind: 'found', tool }
+      const aliased = amongMeant(name, derived().aliases.get(dotted.toLowerCase()))
       if (aliased) return aliased
     }
-    const aliased = amongMeant(derived().aliases.get(name.toLowerCase()))
-    if (aliased) return aliased
-    const found = byUnderscore(name) ?? findHidden(name)
-    if (found) return found
-    const flat = flatten(name)
-    const visible = hiddenNames().has(flat)
-      ? undefined
-      : (amongMeant(derived().actions.get(name.toLowerCase())) ?? amongMeant(derived().flat.get(flat)))
-    return visible ?? findHiddenByBareName(name, hidden, snapshot) ?? toUnknown(name)
+    return undefined
   }
+
+  /** By the action or in any spelling, unless a hidden tool has such a name. */
+  function byLooseSpelling(name: string): Resolution | undefined {
+    const flat = flatten(name)
+    if (hiddenNames().has(flat)) return undefined
+    const { actions, flat: flatNames } = derived()
+    return amongMeant(name, actions.get(name.toLowerCase())) ?? amongMeant(name, flatNames.get(flat))
+  }
+
+  function isHiddenName(name: string): boolean {
+    const tool = snapshot.byId.get(name) ?? snapshot.byName.get(name)
+    return tool !== undefined && !byId.has(tool.id) && hidden.has(tool.id)
+  }
+
+  return (raw) => {
+    const name = raw.trim()
+    const tool = findExact(name) ?? findBundledTool(name, byId, snapshot)
+    if (tool) return { kind: 'found', tool }
+    if (isHiddenName(name)) return findHidden(name) ?? toUnknown(name)
+    // No tool has such a name: without the invisible characters it could mean another one. Trying every spelling of a long one
+    // would be slow.
+    if (UNNAMEABLE.test(name) || name.length > MAX_NAME) return NOTHING_SIMILAR
+    const unavailable = /__|[.:/]/.test(name) ? findUnavailable(ownerNamed(name, owners)) : undefined
+    if (unavailable?.isEmpty) return { ...NOTHING_SIMILAR, down: unavailable.down }
+    const clash = clashes().get(name.toLowerCase())
+    if (clash?.isAway) return findHidden(name) ?? toUnknown(name)
+    return (
+      (clash && toResolution(getClashingTools(clash, tools, byId))) ??
+      bySeparator(name) ??
+      amongMeant(name, derived().aliases.get(name.toLowerCase())) ??
+      byUnderscore(name) ??
+      findHidden(name) ??
+      byLooseSpelling(name) ??
+      findHiddenByBareName(name, hidden, snapshot) ??
+      toUnknown(name)
+    )
+  }
+}
+
+const NOTHING_SIMILAR: UnknownName = {
+  kind: 'unknown',
+  suggestions: [],
+  similar: [],
+  ownerHasTools: false,
+  unread: [],
 }
 
 /** The tools that a contested name means: the tool that has the name, otherwise all that want it. */
@@ -189,7 +205,14 @@ const FIRST_SEPARATOR = /__|::|[:/]/
 /** `pegboard.filesystem.read` is the bundled module's tool, even if a server is called `filesystem`. */
 const OWN_MODULE = /^pegboard(?:\.|__|::|:|\/)(.+)$/i
 
-function findBundledTool(id: string, byId: ReadonlyMap<string, ViewTool>): ViewTool | undefined {
+function findBundledTool(
+  name: string,
+  byId: ReadonlyMap<string, ViewTool>,
+  { ownersNamed }: Snapshot,
+): ViewTool | undefined {
+  const [, bundledName] = OWN_MODULE.exec(name) ?? []
+  if (bundledName === undefined || [...ownersNamed('pegboard')].some((id) => id !== 'pegboard')) return undefined
+  const id = bundledName.replace(FIRST_SEPARATOR, '.')
   const found = byId.get(`pegboard_${id}`) ?? byId.get(id)
   return found?.tool.origin === 'module' ? found : undefined
 }
