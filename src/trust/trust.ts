@@ -3,10 +3,9 @@ import { type Clock, systemClock } from '../core/clock.ts'
 import { createDebouncer } from '../core/debouncer.ts'
 import { createEmitter } from '../core/emitter.ts'
 import type { Log } from '../core/log.ts'
-import { looksLike } from '../core/lookalike.ts'
-import { foldName } from '../core/name-folding.ts'
 import { quoteWord } from '../core/quote-word.ts'
 import type { FileStore } from '../state/file-store.ts'
+import { createApprovalHistory } from './approval-history.ts'
 import {
   type AssessmentRules,
   assess,
@@ -14,9 +13,10 @@ import {
   type QuarantineReason,
   type ServerTools,
 } from './assess-tools.ts'
-import type { Finding, FindingCode } from './finding.ts'
+import type { Finding } from './finding.ts'
 import { createLock, type Lock, type LockDigests, type Pins } from './lock-file.ts'
 import { type ApprovedTool, createPendingMentions, type StoredMentions } from './pending-mentions.ts'
+import { createRecentApprovals } from './recent-approvals.ts'
 
 /** Approved definitions of one server, for showing what changed later: fingerprint and definition by tool. */
 export type StoredDefinitions = Readonly<
@@ -74,10 +74,6 @@ const FIRST_LOOK_MS = 10_000
  * Longer for servers without any tool so far, but bounded: otherwise a server could choose the day of its first look.
  */
 const EMPTY_LOOK_MS = 10 * 60_000
-/** Servers first seen within this time count as simultaneous, so neither has priority over the other. */
-const TOGETHER_MS = 10 * 60_000
-/** A tool that changes and changes back within this time needs a review. */
-const FLAPPING_MS = 10 * 60_000
 /** Definitions are stored after this much quiet, or at the second tick at the latest. */
 const KEEP_QUIET_MS = 500
 const KEEP_LONGEST_MS = 5_000
@@ -95,10 +91,8 @@ export function createTrust(options: TrustOptions): Trust {
   /** End of the first look, by server. */
   const firstLookEnds = new Map<string, number>()
   const pendingMentions = createPendingMentions(options.pendingMentions, `unmet-${definitionsKey(options.file, '')}`)
-  /** Tools approved automatically a moment ago, by server. */
-  const recentApprovals = new Map<string, { at: number; readonly names: Map<string, string> }>()
-
-  const histories = new Map<string, ApprovalHistory>()
+  const history = createApprovalHistory(clock)
+  const recentApprovals = createRecentApprovals(clock)
   /** Tools that lost an approval, with the reason, by server. */
   const withdrawn = new Map<string, Map<string, string>>()
 
@@ -116,32 +110,17 @@ export function createTrust(options: TrustOptions): Trust {
       requestedServers.add(server)
       if (isFresh && listing.mode !== 'always' && !frozen && lock.broken === undefined) withdrawFlapping(server, tools)
       const rules = rulesFor(server)
-      const { pins, broken, inFirstLook } = rules
-      const {
-        quarantined,
-        newlyApproved,
-        pendingMentions: newMentions,
-      } = assess({ ...listing, reserved: options.reserved }, rules)
-      if (!frozen && !broken) {
-        const isFirstLook = pins === undefined && listing.mode === 'first-use' && (tools.length > 0 || isFresh)
-        if (newlyApproved.length > 0 || isFirstLook) {
-          for (const { name, hash } of newlyApproved) historyOf(server).approved.set(name, hash)
-          const durationMs = tools.length > 0 ? FIRST_LOOK_MS : EMPTY_LOOK_MS
-          if (isFirstLook || (inFirstLook && pins?.size === 0)) firstLookEnds.set(server, clock.now() + durationMs)
-          addPins(lock, server, newlyApproved, isFirstLook)
-          log.info(
-            `${isFirstLook || inFirstLook ? 'first connection to ' : ''}${server}: ${newlyApproved.length === 1 ? '1 tool is' : `${newlyApproved.length} tools are`} approved`,
-          )
-        }
+      const assessment = assess({ ...listing, reserved: options.reserved }, rules)
+      const { quarantined, newlyApproved } = assessment
+      if (!frozen && !rules.broken) {
+        recordApproved(listing, newlyApproved, rules, isFresh)
         if (listing.mode === 'first-use' && newlyApproved.length > 0) {
-          pendingMentions.add(server, newMentions)
-          const { names } = recentApprovals.get(server) ?? { names: new Map<string, string>() }
-          for (const { name, hash } of newlyApproved) names.set(name, hash)
-          recentApprovals.set(server, { at: clock.now(), names })
+          pendingMentions.add(server, assessment.pendingMentions)
+          recentApprovals.add(server, newlyApproved)
         }
         withdrawAll([
           ...(listing.ownTools ? pendingMentions.takeMatching(server, listing.ownTools) : []),
-          ...findLookalikes(server, quarantined),
+          ...recentApprovals.findLookalikes(server, quarantined),
         ])
         if (isFresh && definitions) saveLater.schedule(server, () => storeApproved(server, tools, lock))
       }
@@ -194,60 +173,32 @@ export function createTrust(options: TrustOptions): Trust {
     },
   }
 
-  function historyOf(server: string): ApprovalHistory {
-    const history = histories.get(server) ?? { approved: new Map(), changedAt: new Map() }
-    histories.set(server, history)
-    return history
+  /** Adds automatic approvals to the lock file, and begins or extends the first look. */
+  function recordApproved(
+    { server, mode, tools }: Pick<ServerTools, 'server' | 'mode' | 'tools'>,
+    newlyApproved: readonly ListedDefinition[],
+    { pins, inFirstLook = false }: AssessmentRules,
+    isFresh: boolean,
+  ): void {
+    const isFirstLook = pins === undefined && mode === 'first-use' && (tools.length > 0 || isFresh)
+    if (newlyApproved.length === 0 && !isFirstLook) return
+    history.add(server, newlyApproved)
+    const durationMs = tools.length > 0 ? FIRST_LOOK_MS : EMPTY_LOOK_MS
+    if (isFirstLook || (inFirstLook && pins?.size === 0)) firstLookEnds.set(server, clock.now() + durationMs)
+    addPins(lock, server, newlyApproved, isFirstLook)
+    const connection = isFirstLook || inFirstLook ? 'first connection to ' : ''
+    const count = newlyApproved.length === 1 ? '1 tool is' : `${newlyApproved.length} tools are`
+    log.info(`${connection}${server}: ${count} approved`)
   }
 
   /** Withdraws the approval of a tool that changed and changed back within a short time. */
   function withdrawFlapping(server: string, tools: readonly ListedDefinition[]): void {
-    const pins = lock.pins(server)
-    if (!pins) return
-    const history = historyOf(server)
-    const flapped: string[] = []
-    for (const { name, hash } of tools) {
-      const pin = pins.get(name)
-      if (pin === undefined || pin.startsWith('rejected ')) continue
-      if (pin !== hash) {
-        if (history.approved.get(name) === pin) history.changedAt.set(name, clock.now())
-        continue
-      }
-      const changedAt = history.changedAt.get(name)
-      if (changedAt !== undefined && history.approved.get(name) === hash && clock.now() - changedAt < FLAPPING_MS) {
-        history.approved.delete(name)
-        flapped.push(name)
-      } else history.approved.set(name, hash)
-      history.changedAt.delete(name)
-    }
+    const flapped = history.takeFlapped(server, tools, lock.pins(server) ?? new Map())
     if (flapped.length === 0) return
     lock.change((servers) => {
       for (const name of flapped) withdraw(servers, server, name, 'changed and changed back')
     })
     log.warn(`${server}: ${flapped.join(', ')} changed and changed back; review the change before the next use`)
-  }
-
-  /**
-   * New tools here that look like a tool quarantined for looking alike, or that copy one with another address. A
-   * person must decide which is genuine.
-   */
-  function findLookalikes(server: string, quarantined: ReadonlyMap<string, QuarantineReason>): ApprovedTool[] {
-    const namesWith = (expectedCode: FindingCode): string[] =>
-      [...quarantined].flatMap(([name, { findings }]) =>
-        findings.some(({ code }) => code === expectedCode) ? [name] : [],
-      )
-    const lookalikeNames = namesWith('look-alike-name')
-    const cloned = new Set(namesWith('cloned-tool').map(foldName))
-    if (lookalikeNames.length + cloned.size === 0) return []
-    return [...recentApprovals].flatMap(([other, { at, names }]) =>
-      other === server || clock.now() - at > TOGETHER_MS
-        ? []
-        : [...names]
-            .filter(
-              ([name]) => cloned.has(foldName(name)) || lookalikeNames.some((lookalike) => looksLike(lookalike, name)),
-            )
-            .map(([name, hash]) => ({ server: other, name, hash })),
-    )
   }
 
   /** Otherwise the first look, which has not ended, would approve the tool again. */
@@ -266,7 +217,7 @@ export function createTrust(options: TrustOptions): Trust {
         if (servers.get(server)?.get(name) === hash)
           withdraw(servers, server, name, 'resembles a tool of another server')
     })
-    for (const { server, name } of pinned) recentApprovals.get(server)?.names.delete(name)
+    for (const { server, name } of pinned) recentApprovals.remove(server, name)
     queueMicrotask(() => changed.emit())
   }
 
@@ -290,14 +241,6 @@ export function createTrust(options: TrustOptions): Trust {
       .map(([name, { reason, findings }]) => [name, [reason, ...findings.slice(0, 3).map(formatFinding)].join('; ')])
     log.warn(waitingNote(server, waitingTools.length), { tools: Object.fromEntries(shownTools) })
   }
-}
-
-/** The recent history of a server's approved tools. */
-interface ApprovalHistory {
-  /** Fingerprint that each tool was last seen with while approved. */
-  readonly approved: Map<string, string>
-  /** When it was first seen with another one. */
-  readonly changedAt: Map<string, number>
 }
 
 function addPins(lock: Lock, server: string, approved: readonly ListedDefinition[], isFirstLook: boolean): void {
