@@ -1,19 +1,17 @@
-import { type CallContext, noServices, type ServicesFor } from '../core/caller.ts'
-import { PegboardError, ToolError } from '../core/errors.ts'
+import { type CallContext, type Caller, noServices, type ServicesFor } from '../core/caller.ts'
+import { ToolError } from '../core/errors.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
-import { asRecord, isRecord } from '../core/is-record.ts'
-import { describeUnknownName } from '../core/issue-phrases.ts'
+import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolDef } from '../core/module.ts'
 import { once } from '../core/once.ts'
 import type { Profile } from '../core/profile.ts'
 import { createReadOnlyObject, readOnly } from '../core/read-only.ts'
-import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
-import { describeSettingError } from '../core/setting-error.ts'
-import type { Tool, Tripwire } from '../core/tool.ts'
+import { isStandardSchema, type JsonSchema, type Schema } from '../core/schema.ts'
+import type { NameOf, Tool, Tripwire } from '../core/tool.ts'
 import { wireName } from '../core/tool-names.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
-import { checkSchema } from './check-schema.ts'
+import { closeSchema, convertSchema, createShapeError } from './close-schema.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a loaded file's input types are not known here
 type AnyToolDef = ToolDef<any, any>
@@ -63,12 +61,20 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
   const { module } = binding
   const servicesFor = binding.servicesFor ?? (() => noServices)
   const configFor = binding.configFor ?? (() => binding.config)
+  /** What `available` and `assemble` get. */
+  const contextFor = (caller: Caller, profile: Profile, nameOf: NameOf) => ({
+    config: configFor(profile),
+    caller,
+    profile,
+    services: servicesFor({ module, caller, profile }),
+    nameOf,
+  })
   const id = `${module}.${action}`
   const log = binding.log.scoped(module)
   const hidden = def.hidden ?? []
   // A copy, because a function that changes the definition in place would change it for all callers.
   if (def.assemble) freeze(def.input)
-  const input = once(() => closeSchema(copyDeep(def.input), hidden, id))
+  const input = once(() => closeSchema(def.input, hidden, id))
   const output = once(() => (def.output === undefined ? undefined : convertSchema(def.output, `the output of ${id}`)))
   if (!binding.isBundled) {
     input()
@@ -80,7 +86,7 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
   const convertVariant = (variantInput: object): Schema =>
     variantInput === def.input
       ? input()
-      : getOrInsert(variants(), variantInput, () => closeSchema(copyDeep(freeze(variantInput)), hidden, id))
+      : getOrInsert(variants(), variantInput, () => closeSchema(freeze(variantInput), hidden, id))
   const isReadOnly = def.readOnly ?? binding.readOnly ?? false
   const writes = def.writes ?? binding.writes ?? []
   if (isReadOnly && def.effect !== 'read' && writes.length === 0)
@@ -122,23 +128,16 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
     tripwire: binding.tripwire ?? (isReadOnly ? 'throw' : 'redact'),
     extra: {},
     available(caller, profile) {
-      const availability: unknown =
-        def.available?.({
-          config: configFor(profile),
-          caller,
-          profile,
-          services: servicesFor({ module, caller, profile }),
-          nameOf: () => undefined,
-        }) ?? true
+      const availability: unknown = def.available?.(contextFor(caller, profile, () => undefined)) ?? true
       return availability === true || typeof availability === 'string' ? availability : 'it is not available now'
     },
     assemble(caller, nameOf, profile) {
       // Its schema is then not converted until somebody reads it.
       if (!def.assemble) return this
-      const draft = def.assemble(
-        { config: configFor(profile), caller, profile, services: servicesFor({ module, caller, profile }), nameOf },
-        { description: def.description, input: def.input ?? emptyInput },
-      )
+      const draft = def.assemble(contextFor(caller, profile, nameOf), {
+        description: def.description,
+        input: def.input ?? emptyInput,
+      })
       if (!draft) return null
       return {
         description: draft.description,
@@ -151,28 +150,13 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
       track(async () => {
         const result = await source.invoke(value, source.takesContext() ? createAuthorContext(ctx) : ctx)
         if (isRecord(result) && callResults().has(result)) return withoutFiles(result as unknown as ToolResult)
-        if (isRecord(result) && typeof result['error'] === 'string' && result['error'] !== '') {
-          const { error, ...data } = result
-          throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
-        }
+        throwReturnedError(result)
         const outputSchema = output()
         if (outputSchema) checkOutput(outputSchema, result, id)
         return valueResult(result)
       }),
-    ...(def.title === undefined ? { untitled: true } : {}),
-    ...(def.opaque === undefined ? {} : { opaque: def.opaque }),
-    ...(def.volatile === undefined ? {} : { volatile: def.volatile }),
     ...(isReadOnly ? { readOnly: true, writes } : {}),
-    ...(def.needsUserInput ? { needsUserInput: true } : {}),
-    ...(def.internal ? { internal: true } : {}),
-    ...(def.needs === undefined ? {} : { needs: def.needs }),
-    ...(def.provides === undefined ? {} : { provides: def.provides }),
-    ...(def.task === undefined ? {} : { task: def.task, asTask: true }),
-    ...(def.asksFirst ? { asksFirst: true } : {}),
-    ...(def.noBackground ? { noBackground: true } : {}),
-    ...(def.allowRepeat ? { allowRepeat: true } : {}),
-    ...(def.toldWhenOff ? { toldWhenOff: true } : {}),
-    ...(def.intent === undefined ? {} : { intent: def.intent }),
+    ...pickOptions(def),
     ...(binding.enabled ? { enabled: binding.enabled } : {}),
     get input() {
       return input()
@@ -184,6 +168,27 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
       return hidden.length > 0 ? input().hidden : undefined
     },
   }
+}
+
+/** Options of a definition that the tool has only if they are set, and those that it has only if they are true. */
+const OPTIONS = ['opaque', 'volatile', 'needs', 'provides', 'intent', 'task'] as const
+const FLAGS = ['needsUserInput', 'internal', 'asksFirst', 'noBackground', 'allowRepeat', 'toldWhenOff'] as const
+
+function pickOptions(def: ToolSource['def']): Partial<Tool> {
+  const set = OPTIONS.filter((name) => def[name] !== undefined).map((name) => [name, def[name]])
+  const flags = FLAGS.filter((name) => def[name]).map((name) => [name, true])
+  return {
+    ...Object.fromEntries([...set, ...flags]),
+    ...(def.title === undefined && { untitled: true }),
+    ...(def.task !== undefined && { asTask: true }),
+  }
+}
+
+/** @throws ToolError if the author's function returned an `error` instead of throwing it */
+function throwReturnedError(result: unknown): void {
+  if (!isRecord(result) || typeof result['error'] !== 'string' || result['error'] === '') return
+  const { error, ...data } = result
+  throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
 }
 
 /** The files that it sent are already in the output that it shares with its caller. */
@@ -199,82 +204,6 @@ function freeze<T>(schema: T): T {
   return Object.freeze(schema)
 }
 
-/** A copy, because the validator writes into schemas and cannot write into a frozen one. */
-const copyDeep = <T>(schema: T): T =>
-  Object.isFrozen(schema) && !isStandardSchema(schema) ? structuredClone(schema) : schema
-
-/** Names that frameworks use for the context. Reserved, so that a client cannot pass one. */
-const CONTEXT_NAMES = ['ctx', 'env', '_ctx']
-
-interface ClosedSchema extends Schema {
-  /** Parameters that are accepted but not listed. */
-  readonly hidden: Readonly<Record<string, JsonSchema>>
-}
-
-/**
- * The listed schema and its validator. The schema is closed unless its author opened it, and omits hidden parameters,
- * which the validator accepts.
- */
-function closeSchema(schema: unknown, hidden: readonly string[], id: string): ClosedSchema {
-  const base = schema === undefined ? emptyObject : convertSchema(schema, `the input of ${id}`)
-  const json = base.json
-  const properties = asRecord(json['properties'])
-  const required = (json['required'] ?? []) as readonly string[]
-  if (Object.hasOwn(properties, 'ctx'))
-    throw createShapeError(`the input of ${id} has a parameter called ctx, which is the name of the context`)
-  const requiredHidden = hidden.find((name) => required.includes(name) && !isDefaulted(properties[name]))
-  if (requiredHidden) throw createShapeError(`the hidden parameter ${requiredHidden} of ${id} must be optional`)
-
-  const isOpen =
-    isRecord(json['additionalProperties']) ||
-    json['additionalProperties'] === true ||
-    isRecord(json['patternProperties'])
-  const listedNames = Object.keys(properties).filter((name) => !hidden.includes(name))
-  const listedSchema: JsonSchema = {
-    ...json,
-    properties: Object.fromEntries(listedNames.map((name) => [name, properties[name]])),
-    ...(required.length > 0 ? { required: required.filter((name) => !hidden.includes(name)) } : {}),
-    additionalProperties: isOpen ? (json['additionalProperties'] ?? true) : false,
-  }
-  // zod fills its own defaults; for a raw JSON Schema, Pegboard does it.
-  const defaults = isStandardSchema(schema) ? {} : defaultsOf(properties)
-
-  return {
-    json: listedSchema,
-    hidden: Object.fromEntries(
-      hidden.flatMap((name) => (isRecord(properties[name]) ? [[name, properties[name]]] : [])),
-    ),
-    parse(value) {
-      if (!isRecord(value)) return { ok: false, issues: [{ path: '', message: 'must be an object' }] }
-      const input = { ...value }
-      for (const name of CONTEXT_NAMES) if (!Object.hasOwn(properties, name)) delete input[name]
-      const issues: Issue[] = []
-      for (const name of Object.keys(input)) {
-        if (Object.hasOwn(properties, name)) continue
-        if (hidden.includes(name)) delete input[name]
-        else if (!isOpen)
-          issues.push({ path: '', message: describeUnknownName('parameter', name, listedNames, 'the tool takes none') })
-      }
-      if (issues.length === 0) return base.parse({ ...structuredClone(defaults), ...input })
-      // A caller with a misspelled parameter usually lacks the right one, so the error names both.
-      const knownInput = Object.fromEntries(Object.entries(input).filter(([name]) => Object.hasOwn(properties, name)))
-      const checked = base.parse({ ...structuredClone(defaults), ...knownInput })
-      const missingNames = checked.ok ? [] : required.filter((name) => !Object.hasOwn(knownInput, name))
-      for (const name of missingNames)
-        if (!checked.ok && checked.issues.some(({ path }) => path === name))
-          issues.push({ path: name, message: 'is missing' })
-      return { ok: false, issues }
-    },
-  }
-}
-
-function defaultsOf(properties: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const pairs = Object.entries(properties).filter(([, schema]) => isDefaulted(schema))
-  return Object.fromEntries(pairs.map(([name, schema]) => [name, (schema as JsonSchema)['default']]))
-}
-
-const isDefaulted = (schema: unknown): boolean => isRecord(schema) && schema['default'] !== undefined
-
 /** @throws TypeError, as a bug of the module, if a result does not match the listed output schema */
 function checkOutput(output: Schema, result: unknown, id: string): void {
   const checked = output.parse(result)
@@ -284,21 +213,6 @@ function checkOutput(output: Schema, result: unknown, id: string): void {
     `the result of ${id} does not match its output schema: ${issue?.path ?? ''} ${issue?.message ?? ''}`,
   )
 }
-
-function convertSchema(source: unknown, place: string): Schema {
-  const schema = toSchema(source, describeSettingError)
-  let json: JsonSchema
-  try {
-    json = schema.json
-  } catch (error) {
-    throw new PegboardError('E_MODULE_SHAPE', `${place} has no JSON Schema.`, { cause: error })
-  }
-  checkSchema(json, place)
-  if (json['type'] !== 'object') throw createShapeError(`${place} must be an object at its root`)
-  return schema
-}
-
-const createShapeError = (message: string): PegboardError => new PegboardError('E_MODULE_SHAPE', `${message}.`)
 
 /** `say_hello` becomes `Say hello`. */
 const titleOf = (action: string): string => {

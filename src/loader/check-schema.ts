@@ -1,5 +1,5 @@
 import { PegboardError } from '../core/errors.ts'
-import { isRecord } from '../core/is-record.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
 import { compiles } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS, SCHEMA_TYPES } from '../core/schema-keywords.ts'
@@ -14,28 +14,33 @@ export function checkSchema(schema: unknown, place: string, depth = 0): asserts 
   if (typeof schema === 'boolean' && depth > 0) return
   if (!isRecord(schema)) throw createSchemaError(place, 'is not a JSON Schema')
   if (depth > MAX_DEPTH) throw createSchemaError(place, `is nested more than ${MAX_DEPTH} deep`)
-  const { type, pattern, required } = schema
-  for (const name of Array.isArray(type) ? type : type === undefined ? [] : [type])
+  checkValues(schema, place)
+  for (const [key, part] of partsOf(schema, place)) checkSchema(part, `${place}.${key}`, depth + 1)
+}
+
+/** Checks the keywords whose values are not schemas. */
+function checkValues({ type, pattern, required }: Json, place: string): void {
+  const types = type === undefined ? [] : [type].flat()
+  for (const name of types)
     if (!SCHEMA_TYPES.has(name)) throw createSchemaError(`${place}.type`, `is ${JSON.stringify(name)}`)
   if (pattern !== undefined && !(typeof pattern === 'string' && compiles(pattern)))
     throw createSchemaError(`${place}.pattern`, 'is not a regular expression')
   if (required !== undefined && !(Array.isArray(required) && required.every((name) => typeof name === 'string')))
     throw createSchemaError(`${place}.required`, 'is not a list of names')
-  for (const key of SCHEMA_KEYWORDS)
-    if (schema[key] !== undefined) checkSchema(schema[key], `${place}.${key}`, depth + 1)
+}
+
+/** The schemas directly in a schema, with their location in it. */
+function* partsOf(schema: Json, place: string): Generator<readonly [key: string, part: unknown]> {
+  for (const key of SCHEMA_KEYWORDS) if (schema[key] !== undefined) yield [key, schema[key]]
   for (const key of LIST_KEYWORDS) {
-    const list = schema[key]
-    if (list === undefined) continue
+    const { [key]: list = [] } = schema
     if (!Array.isArray(list)) throw createSchemaError(`${place}.${key}`, 'is not a list')
-    list.forEach((item, index) => {
-      checkSchema(item, `${place}.${key}.${index}`, depth + 1)
-    })
+    for (const [index, item] of list.entries()) yield [`${key}.${index}`, item]
   }
   for (const key of MAP_KEYWORDS) {
-    const map = schema[key]
-    if (map === undefined) continue
+    const { [key]: map = {} } = schema
     if (!isRecord(map)) throw createSchemaError(`${place}.${key}`, 'is not an object')
-    for (const [name, item] of Object.entries(map)) checkSchema(item, `${place}.${key}.${name}`, depth + 1)
+    for (const [name, item] of Object.entries(map)) yield [`${key}.${name}`, item]
   }
 }
 

@@ -2,7 +2,7 @@ import { PegboardError } from '../core/errors.ts'
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
 import { FORM, isJson, MULTIPART } from './media-types.ts'
 import { encodeMultipart } from './multipart.ts'
-import type { RequestBody, RequestPlan } from './plan-operation.ts'
+import type { Parameter, RequestBody, RequestPlan } from './plan-operation.ts'
 import { encodePairs, encodeValue, serializeHeader, serializePath } from './serialize-parameters.ts'
 
 /** A request without credentials. */
@@ -14,33 +14,43 @@ export interface RequestDraft {
 
 /** @throws PegboardError E_VALIDATION if an argument cannot be sent */
 export function buildRequest(path: string, plan: RequestPlan, base: URL, input: Json): RequestDraft {
-  const headers: Record<string, string> = { accept: plan.accept }
-  const query: string[] = []
-  const cookies: string[] = []
-  let filledPath = path
-  for (const parameter of plan.parameters) {
-    const { argument, name, explode, style } = parameter
-    const value = Object.hasOwn(input, argument) ? input[argument] : undefined
-    if (parameter.in === 'path') filledPath = filledPath.replaceAll(`{${name}}`, () => serializePath(parameter, value))
-    else if (value === undefined || value === null) continue
-    else if (parameter.in === 'header') headers[name.toLowerCase()] = serializeHeader(parameter, value)
-    else {
-      const serialized = parameter.json ? JSON.stringify(value) : value
-      const pairs = encodePairs(name, serialized, { style, explode, reserved: parameter.allowReserved })
-      ;(parameter.in === 'query' ? query : cookies).push(...pairs.map(([key, encoded]) => `${key}=${encoded}`))
-    }
-  }
-  if (cookies.length > 0) headers['cookie'] = cookies.join('; ')
-  const baseHref = base.href.replace(/\/$/, '')
-  const url = URL.canParse(baseHref + filledPath) ? new URL(baseHref + filledPath) : undefined
-  if (url?.origin !== base.origin || !`${url.pathname}/`.startsWith(base.pathname.replace(/\/?$/, '/')))
-    throw new PegboardError('E_VALIDATION', 'The arguments lead out of the address of the API.')
-  if (query.length > 0) url.search = query.join('&')
-  const { body } = plan
-  const content = body && createBody(body, input)
-  if (!body || !content) return { url, headers }
+  const values = serializeParameters(path, plan.parameters, input)
+  const url = createUrl(base, values.path)
+  if (values.query.length > 0) url.search = values.query.join('&')
+  const headers: Record<string, string> = { accept: plan.accept, ...values.headers }
+  if (values.cookies.length > 0) headers['cookie'] = values.cookies.join('; ')
+  const content = plan.body && createBody(plan.body, input)
+  if (!content) return { url, headers }
   headers['content-type'] = content.type
   return { url, headers, body: content.data }
+}
+
+function serializeParameters(template: string, parameters: readonly Parameter[], input: Json) {
+  let path = template
+  const headers: Record<string, string> = {}
+  const pairs: Record<'query' | 'cookie', string[]> = { query: [], cookie: [] }
+  for (const parameter of parameters) {
+    const { argument, name, explode, style, in: location } = parameter
+    const value = Object.hasOwn(input, argument) ? input[argument] : undefined
+    if (location === 'path') path = path.replaceAll(`{${name}}`, () => serializePath(parameter, value))
+    else if (value === undefined || value === null) continue
+    else if (location === 'header') headers[name.toLowerCase()] = serializeHeader(parameter, value)
+    else {
+      const serialized = parameter.json ? JSON.stringify(value) : value
+      const encoded = encodePairs(name, serialized, { style, explode, reserved: parameter.allowReserved })
+      pairs[location].push(...encoded.map(([key, text]) => `${key}=${text}`))
+    }
+  }
+  return { path, headers, query: pairs.query, cookies: pairs.cookie }
+}
+
+/** @throws PegboardError E_VALIDATION if the path leaves the base URL */
+function createUrl(base: URL, path: string): URL {
+  const href = base.href.replace(/\/$/, '') + path
+  const url = URL.canParse(href) ? new URL(href) : undefined
+  if (url?.origin !== base.origin || !`${url.pathname}/`.startsWith(base.pathname.replace(/\/?$/, '/')))
+    throw new PegboardError('E_VALIDATION', 'The arguments lead out of the address of the API.')
+  return url
 }
 
 function createBody(body: RequestBody, input: Json): { type: string; data: string | Uint8Array } | undefined {

@@ -219,42 +219,52 @@ function planBody(document: Json, operation: Json, converter: Converter, args: A
   const contentType = Object.keys(content ?? {}).sort((a, b) => preferenceOf(a) - preferenceOf(b))[0]
   if (!raw || !content || contentType === undefined) return undefined
   const media = lookUp(document, content[contentType]) ?? {}
-  const isRequired = raw['required'] === true
-  const exampleBody = exampleIn(document, media)
   const encoding = asRecord(media['encoding'])
+  const example = exampleIn(document, media)
+  const isRequired = raw['required'] === true
+  const base = { contentType, required: isRequired, encoding }
   const isStructured = preferenceOf(contentType) <= 3
-  const merged = isStructured ? converter.convertMerged(media['schema'] ?? {}) : {}
+  if (!isStructured) {
+    // The example of an XML schema is often an object.
+    const text = typeof example === 'string' ? example : undefined
+    const bodyArgument = addBody(describeRawBody(contentType, raw), isRequired, text, args)
+    return { ...base, parts: new Map(), bodyArgument, isBase64: !isText(contentType) }
+  }
+  const merged = converter.convertMerged(media['schema'] ?? {})
   const { parts, schema } = contentType.startsWith(MULTIPART)
     ? planParts(merged, encoding, converter)
     : { parts: new Map<string, Part>(), schema: merged }
-  const fields = isRecord(schema['properties']) && isFlat(schema) ? schema['properties'] : undefined
+  if (isRecord(schema['properties']) && isFlat(schema))
+    return { ...base, parts, fields: addFields(schema, isRequired, example, args), isBase64: false }
   const hasFiles = [...parts.values()].some(({ isFile }) => isFile)
-  const base = { contentType, required: isRequired, encoding, parts }
+  const described = addDescription(hasFiles ? schema : converter.convert(media['schema'] ?? {}), raw)
+  return { ...base, parts, bodyArgument: addBody(described, isRequired, example, args), isBase64: false }
+}
 
-  if (!fields) {
-    const argument = args.findFreeName('body', 'request')
-    args.properties[argument] = isStructured
-      ? addDescription(hasFiles ? schema : converter.convert(media['schema'] ?? {}), raw)
-      : describeRawBody(contentType, raw)
-    if (isRequired) args.required.push(argument)
-    // The example of an XML schema is often an object.
-    if (isStructured ? exampleBody !== undefined : typeof exampleBody === 'string') args.example[argument] = exampleBody
-    return { ...base, bodyArgument: argument, isBase64: !isStructured && !isText(contentType) }
-  }
+/** Adds an argument that is the whole body. @returns its name */
+function addBody(schema: JsonSchema, isRequired: boolean, example: unknown, args: Arguments): string {
+  const argument = args.findFreeName('body', 'request')
+  args.properties[argument] = schema
+  if (isRequired) args.required.push(argument)
+  if (example !== undefined) args.example[argument] = example
+  return argument
+}
 
+/** Adds an argument for each field of the body. @returns the fields by argument */
+function addFields(schema: JsonSchema, isRequired: boolean, example: unknown, args: Arguments): Map<string, string> {
   const namesByArgument = new Map<string, string>()
   const requiredArguments: string[] = []
   const requiredFields = Array.isArray(schema['required']) ? schema['required'] : []
-  for (const [name, fieldSchema] of Object.entries(fields)) {
+  for (const [name, fieldSchema] of Object.entries(asRecord(schema['properties']))) {
     const argument = args.findFreeName(name, 'body')
     namesByArgument.set(argument, name)
     args.properties[argument] = fieldSchema
     if (requiredFields.includes(name)) requiredArguments.push(argument)
-    if (isRecord(exampleBody) && Object.hasOwn(exampleBody, name)) args.example[argument] = exampleBody[name]
+    if (isRecord(example) && Object.hasOwn(example, name)) args.example[argument] = example[name]
   }
   if (isRequired) args.required.push(...requiredArguments)
   else requireTogether([...namesByArgument.keys()], requiredArguments, args)
-  return { ...base, fields: namesByArgument, isBase64: false }
+  return namesByArgument
 }
 
 /** An optional body has none of its fields, or all that are required. */
