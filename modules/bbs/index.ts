@@ -2,6 +2,7 @@ import { type CallContext, createConnect, defineModule, type ToolDef, type ToolM
 import { invalid, unavailable } from '../_errors.ts'
 import { asRecord, isRecord } from '../_is-record.ts'
 import { createJsonFile, type JsonFile } from '../_json-file.ts'
+import type { DirectoryBoard } from './board-directory.ts'
 import { KINDS, ORDERS } from './kinds.ts'
 
 const SETTING = 'modules.bbs.config'
@@ -163,53 +164,59 @@ const directory = (files: JsonFile): ToolDef<Settings, typeof Directory> => ({
   available: ({ config }) => config.directory_file !== undefined || `set ${SETTING}.directory_file`,
   async run(parameters, ctx) {
     const { mode, input } = modeOf(parameters)
-    const { detailsOf, findBoard, listBoards, parseBoards } = await import('./board-directory.ts')
-    const { directory_file, finger } = ctx.config
+    const { parseBoards } = await import('./board-directory.ts')
+    const { directory_file } = ctx.config
     const file =
       directory_file === 'sample' ? (await import('./sample.ts')).sample : await files.read(directory_file as string)
     const boards = parseBoards(file)
-    if (mode === 'list') {
-      if (isGiven(input.name))
-        throw invalid(
-          'mode "list" takes no name.',
-          'Use mode "lookup" for one board, or sysop for the boards of a person.',
-        )
-      const kind = (input.kind ?? 'recent').trim().toLowerCase()
-      if (!isOneOf(ORDERS, kind))
-        throw invalid(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${ORDERS.join(', ')}.`)
-      const { software, network, sysop, os } = input
-      return listBoards(boards, kind, clampLimit(input.limit, BOARD_LIMIT), { software, network, sysop, os })
-    }
-    const boardName = (isGiven(input.name) ? input.name : input.query)?.trim()
-    if (!boardName)
-      throw invalid('mode "lookup" needs a name.', 'For boards by network, software or sysop use mode "list".')
-    const filters = FILTERS.filter((key) => isGiven(input[key]))
-    if (filters.length > 0)
-      throw invalid(
-        `mode "lookup" takes a name alone, not ${filters.join(', ')}.`,
-        'Leave those out, or use mode "list".',
-      )
-    const board = findBoard(boards, boardName)
-    if (!board)
-      return {
-        query: boardName,
-        found: false,
-        note: 'No board in this directory has this name, sysop or address. Say so; do not guess.',
-      }
-    const answer = { query: boardName, found: true, ...detailsOf(board) }
-    if (!finger.enabled || !/synchronet/i.test(board.software)) return answer
-    if (answer.verify_status === 'down')
-      return {
-        ...answer,
-        online_query_result: 'skipped: the last nightly check found the board down; see verify_last_failure',
-      }
-    const { fingerHost, queryStatus } = await import('./finger.ts')
-    const host = fingerHost(board)
-    if (host === undefined) return answer
-    const connect = createConnect({ allowPrivate: finger.allow_private, setting: `${SETTING}.finger.allow_private` })
-    return { ...answer, ...(await queryStatus(connect, host, finger, ctx.signal, ctx.progress)) }
+    return mode === 'list' ? await listMatching(boards, input) : await lookUp(boards, input, ctx)
   },
 })
+
+/** @throws ToolError E_VALIDATION for parameters of the other mode */
+async function listMatching(boards: readonly DirectoryBoard[], input: DirectoryInput) {
+  const { listBoards } = await import('./board-directory.ts')
+  if (isGiven(input.name))
+    throw invalid('mode "list" takes no name.', 'Use mode "lookup" for one board, or sysop for the boards of a person.')
+  const kind = (input.kind ?? 'recent').trim().toLowerCase()
+  if (!isOneOf(ORDERS, kind)) throw invalid(`Unknown kind: "${kind.slice(0, 40)}".`, `Use one of ${ORDERS.join(', ')}.`)
+  const { software, network, sysop, os } = input
+  return listBoards(boards, kind, clampLimit(input.limit, BOARD_LIMIT), { software, network, sysop, os })
+}
+
+/** @throws ToolError E_VALIDATION for parameters of the other mode */
+async function lookUp(boards: readonly DirectoryBoard[], input: DirectoryInput, ctx: Context) {
+  const { detailsOf, findBoard } = await import('./board-directory.ts')
+  const boardName = (isGiven(input.name) ? input.name : input.query)?.trim()
+  if (!boardName)
+    throw invalid('mode "lookup" needs a name.', 'For boards by network, software or sysop use mode "list".')
+  const filters = FILTERS.filter((key) => isGiven(input[key]))
+  if (filters.length > 0)
+    throw invalid(
+      `mode "lookup" takes a name alone, not ${filters.join(', ')}.`,
+      'Leave those out, or use mode "list".',
+    )
+  const { finger } = ctx.config
+  const board = findBoard(boards, boardName)
+  if (!board)
+    return {
+      query: boardName,
+      found: false,
+      note: 'No board in this directory has this name, sysop or address. Say so; do not guess.',
+    }
+  const answer = { query: boardName, found: true, ...detailsOf(board) }
+  if (!finger.enabled || !/synchronet/i.test(board.software)) return answer
+  if (answer.verify_status === 'down')
+    return {
+      ...answer,
+      online_query_result: 'skipped: the last nightly check found the board down; see verify_last_failure',
+    }
+  const { fingerHost, queryStatus } = await import('./finger.ts')
+  const host = fingerHost(board)
+  if (host === undefined) return answer
+  const connect = createConnect({ allowPrivate: finger.allow_private, setting: `${SETTING}.finger.allow_private` })
+  return { ...answer, ...(await queryStatus(connect, host, finger, ctx.signal, ctx.progress)) }
+}
 
 /** State is created here, so that a reloaded or second instance has its own. */
 function bbs(): ToolModule<unknown> {

@@ -58,58 +58,64 @@ export function createDirectory({ file_state_dir, max_active }: Settings) {
       fields: ContactFields,
     ): Promise<ContactChange> =>
       files.alone(async () => {
-        const byStatus: Record<Status, ContactFile> = { active: await read('active'), inactive: await read('inactive') }
-        const changed = new Set<Status>()
-        const replace = async (at: Status, lines: readonly string[]): Promise<void> => {
-          byStatus[at] = await parseContacts(lines.join('\n'), at)
-          changed.add(at)
-        }
-        const find = (at: Status): Section | undefined =>
-          byStatus[at].sections.find(({ contact }) => contact.contact_id === contact_id)
-        // All at once, because each change reads the whole file again.
-        const move = async (sections: readonly Section[], from: Status, to: Status): Promise<void> => {
-          const { lines } = byStatus[from]
-          const movedLines = sections.flatMap(({ lineRange }) => ['', ...trimEmptyLines(lines.slice(...lineRange))])
-          const movedIndexes = new Set(sections.flatMap(({ lineRange }) => range(...lineRange)))
-          await replace(
-            from,
-            lines.filter((_line, index) => !movedIndexes.has(index)),
-          )
-          await replace(to, appendSection(byStatus[to].lines, TITLES[to], movedLines.slice(1)))
-        }
-
-        const oldStatus = find('active') ? 'active' : find('inactive') ? 'inactive' : undefined
+        const edit = createEdit(await read('active'), await read('inactive'))
+        const oldStatus = (['active', 'inactive'] as const).find((at) => edit.find(at, contact_id))
         const newStatus = status ?? oldStatus ?? 'active'
-        if (oldStatus === undefined) {
-          const heading = `## ${name ?? contact_id}`
-          const block = await changeFields(['', ''], { lines: [1, 1] }, { contact_id, ...fields })
-          await replace(
-            newStatus,
-            appendSection(byStatus[newStatus].lines, TITLES[newStatus], [
-              heading,
-              '```yaml',
-              ...trimEmptyLines(block),
-              '```',
-            ]),
-          )
-        } else {
-          if (oldStatus !== newStatus) await move([find(oldStatus) as Section], oldStatus, newStatus)
-          const section = find(newStatus) as Section
-          const lines = await changeFields(byStatus[newStatus].lines, section, fields)
-          await replace(newStatus, name === undefined ? lines : lines.toSpliced(section.lineRange[0], 1, `## ${name}`))
+        if (oldStatus === undefined) await edit.add(newStatus, contact_id, name ?? contact_id, fields)
+        else {
+          const section = edit.find(oldStatus, contact_id) as Section
+          if (oldStatus !== newStatus) await edit.move([section], oldStatus, newStatus)
+          await edit.change(newStatus, contact_id, name, fields)
         }
-        const surplus = byStatus.active.sections.length - max_active
-        const oldest = byStatus.active.sections
+        const { sections } = edit.byStatus.active
+        const oldest = sections
           .filter(({ contact }) => contact.contact_id !== contact_id)
           .toSorted((a, b) => lastInteractionOf(a) - lastInteractionOf(b))
-          .slice(0, Math.max(0, surplus))
-        const moved = oldest.map(({ contact }) => contact.contact_id)
-        if (oldest.length > 0) await move(oldest, 'active', 'inactive')
+          .slice(0, Math.max(0, sections.length - max_active))
+        if (oldest.length > 0) await edit.move(oldest, 'active', 'inactive')
         // While it moves, a contact is briefly in both files, never in none.
         for (const at of newStatus === 'active' ? (['inactive', 'active'] as const) : (['active', 'inactive'] as const))
-          if (changed.has(at)) await write(at, byStatus[at].lines)
-        return { created: oldStatus === undefined, moved }
+          if (edit.changed.has(at)) await write(at, edit.byStatus[at].lines)
+        return { created: oldStatus === undefined, moved: oldest.map(({ contact }) => contact.contact_id) }
       }),
+  }
+}
+
+/** Both files, with changes that are not written yet. */
+function createEdit(active: ContactFile, inactive: ContactFile) {
+  const byStatus: Record<Status, ContactFile> = { active, inactive }
+  const changed = new Set<Status>()
+  const replace = async (at: Status, lines: readonly string[]): Promise<void> => {
+    byStatus[at] = await parseContacts(lines.join('\n'), at)
+    changed.add(at)
+  }
+  const append = (at: Status, section: readonly string[]): Promise<void> =>
+    replace(at, appendSection(byStatus[at].lines, TITLES[at], section))
+  const find = (at: Status, contact_id: string): Section | undefined =>
+    byStatus[at].sections.find(({ contact }) => contact.contact_id === contact_id)
+  return {
+    byStatus,
+    changed,
+    find,
+    async add(at: Status, contact_id: string, name: string, fields: ContactFields): Promise<void> {
+      const block = await changeFields(['', ''], { lines: [1, 1] }, { contact_id, ...fields })
+      await append(at, [`## ${name}`, '```yaml', ...trimEmptyLines(block), '```'])
+    },
+    async change(at: Status, contact_id: string, name: string | undefined, fields: ContactFields): Promise<void> {
+      const section = find(at, contact_id) as Section
+      const lines = await changeFields(byStatus[at].lines, section, fields)
+      await replace(at, name === undefined ? lines : lines.toSpliced(section.lineRange[0], 1, `## ${name}`))
+    },
+    /** Moves all at once, because each change reads the whole file again. */
+    async move(sections: readonly Section[], from: Status, to: Status): Promise<void> {
+      const { lines } = byStatus[from]
+      const ranges = sections.map(({ lineRange }) => lineRange)
+      const movedLines = ranges.flatMap((lineRange) => ['', ...trimEmptyLines(lines.slice(...lineRange))])
+      const movedIndexes = new Set(ranges.flatMap((lineRange) => range(...lineRange)))
+      const remaining = lines.filter((_line, index) => !movedIndexes.has(index))
+      await replace(from, remaining)
+      await append(to, movedLines.slice(1))
+    },
   }
 }
 

@@ -1,4 +1,4 @@
-import { type CallContext, isPegboardError, scrub, type ToolDef, ToolError, z } from 'pegboard'
+import { type CallContext, isPegboardError, type PegboardError, scrub, type ToolDef, ToolError, z } from 'pegboard'
 import { type Contact, contactFiles } from '../_contact-files.ts'
 import { denied } from '../_errors.ts'
 import { lazySchema } from '../_lazy-schema.ts'
@@ -99,35 +99,36 @@ async function send(input: z.infer<typeof Input>, ctx: CallContext<Settings>, no
   if (kv && (await kv.incr(key)) > 1) return { outcome: { ...outcome, accepted: true, deduped: true } }
   await kv?.expire(key, DUPLICATE_CHECK_S)
 
-  let error: string | undefined
-  let cooldownEnd: Date | undefined
-  let rateLimitError: unknown
+  let failure: { readonly reason: unknown } | undefined
   try {
     await deliver(route, envelope, outcome, ctx)
-  } catch (failure) {
+  } catch (reason) {
     await kv?.del(key)
-    if (ctx.signal.aborted || isRefusal(failure)) throw failure
-    error = reasonOf(failure)
-    const isLimited = isPegboardError(failure) && failure.code === 'E_RATE_LIMITED'
-    if (isLimited) rateLimitError = failure
-    const ms = isLimited && failure.retryAfterMs !== null ? failure.retryAfterMs : config.cooldown_hours * 3_600_000
-    cooldownEnd = ms > 0 ? new Date(now.getTime() + ms) : undefined
+    if (ctx.signal.aborted || isRefusal(reason)) throw reason
+    failure = { reason }
   }
-  const update =
-    error === undefined
-      ? { last_interaction_at: toTimestamp(now), cooldown_until: '' }
-      : { cooldown_until: cooldownEnd === undefined ? '' : toTimestamp(cooldownEnd, Math.ceil) }
+  const update = failure
+    ? { cooldown_until: cooldownAfter(failure.reason, config, now) }
+    : { last_interaction_at: toTimestamp(now), cooldown_until: '' }
   try {
     await directory.setFields(contact, update)
-  } catch (failure) {
-    log.warn('the outcome could not be recorded', { error: failure })
+  } catch (error) {
+    log.warn('the outcome could not be recorded', { error })
     warn('The outcome could not be recorded in the contact file.')
   }
-  if (rateLimitError !== undefined) throw rateLimitError
-  return {
-    outcome: { ...outcome, accepted: error === undefined, deduped: false, ...(error === undefined ? {} : { error }) },
-  }
+  if (!failure) return { outcome: { ...outcome, accepted: true, deduped: false } }
+  if (isRateLimit(failure.reason)) throw failure.reason
+  return { outcome: { ...outcome, accepted: false, deduped: false, error: reasonOf(failure.reason) } }
 }
+
+/** Until when a contact gets no messages after a failure; empty if it may get them at once. */
+function cooldownAfter(reason: unknown, { cooldown_hours }: Settings, now: Date): string {
+  const ms = (isRateLimit(reason) ? reason.retryAfterMs : null) ?? cooldown_hours * 3_600_000
+  return ms > 0 ? toTimestamp(new Date(now.getTime() + ms), Math.ceil) : ''
+}
+
+const isRateLimit = (error: unknown): error is PegboardError =>
+  isPegboardError(error) && error.code === 'E_RATE_LIMITED'
 
 /** RFC 3339, in whole seconds. */
 const toTimestamp = (date: Date, round = Math.floor): string =>

@@ -86,34 +86,47 @@ export function createPoolDriver<Session>(adapter: PoolAdapter<Session>, target:
     }
   }
 
+  const usesSavepoints = ({ access, continueOnError }: Batch): boolean =>
+    adapter.needsSavepoints && access === 'read' && continueOnError === true
+
   async function runBatch(session: Session, batch: Batch, deadline: AbortSignal): Promise<readonly StatementOutcome[]> {
-    const reads = batch.access === 'read'
-    const usesSavepoints = adapter.needsSavepoints && reads && batch.continueOnError
     const outcomes: StatementOutcome[] = []
     await adapter.begin(session, batch)
     for (const [index, statement] of batch.statements.entries()) {
       try {
-        if (isClosed(session)) throw createSessionEndedError()
-        await adapter.checkFunctions(session, statement, reads)
-        if (usesSavepoints) await adapter.query(session, 'SAVEPOINT statement')
-        deadline.throwIfAborted()
-        outcomes.push(await adapter.runStatement(session, statement, batch))
+        outcomes.push(await runStatement(session, statement, batch, deadline))
       } catch (error) {
         const failure = toToolError(error, batch, index)
         if (batch.atomic || deadline.aborted || failure.code === 'E_TIMEOUT') throw failure
         outcomes.push({ error: failure })
         if (!batch.continueOnError) break
-        if (usesSavepoints && !isClosed(session)) await adapter.query(session, 'ROLLBACK TO SAVEPOINT statement')
+        if (usesSavepoints(batch) && !isClosed(session)) await adapter.query(session, 'ROLLBACK TO SAVEPOINT statement')
       }
       batch.onDone?.(index + 1)
     }
-    if (isClosed(session)) return outcomes
-    if (reads) await adapter.query(session, 'ROLLBACK')
+    if (!isClosed(session)) await endTransaction(session, batch, deadline)
+    return outcomes
+  }
+
+  async function runStatement(
+    session: Session,
+    statement: Statement,
+    batch: Batch,
+    deadline: AbortSignal,
+  ): Promise<Answer> {
+    if (isClosed(session)) throw createSessionEndedError()
+    await adapter.checkFunctions(session, statement, batch.access === 'read')
+    if (usesSavepoints(batch)) await adapter.query(session, 'SAVEPOINT statement')
+    deadline.throwIfAborted()
+    return await adapter.runStatement(session, statement, batch)
+  }
+
+  async function endTransaction(session: Session, batch: Batch, deadline: AbortSignal): Promise<void> {
+    if (batch.access === 'read') await adapter.query(session, 'ROLLBACK')
     else if (batch.atomic) {
       deadline.throwIfAborted()
       await adapter.query(session, 'COMMIT')
     }
-    return outcomes
   }
 
   function toToolError(error: unknown, { atomic, timeoutMs, signal }: Batch, statement?: number): ToolError {

@@ -112,7 +112,8 @@ export function createSqlite(
     await child.stop()
   }
 
-  function scheduleStop(): void {
+  function keepIdle(child: Child, access: Batch['access']): void {
+    idleChildren.push({ child, access, since: now() })
     stopTimer ??= setInterval(() => {
       for (const one of idleChildren.splice(0))
         if (isInMemory || one.since + IDLE_MS > now()) idleChildren.push(one)
@@ -135,22 +136,19 @@ export function createSqlite(
       // A signal that was already aborted emits no event.
       batch.signal.throwIfAborted()
       const outcomes = await child.run(batch)
-      idleChildren.push({ child, access, since: now() })
-      scheduleStop()
+      keepIdle(child, access)
       return outcomes
     } catch (error) {
-      if (child && error instanceof ChildExit) {
-        await stopChild(child)
-        // The next writer rolls back what it had begun.
-        if (access === 'write' && !isInMemory && error.killed) void recover().catch(() => undefined)
-        if (error.outcomes) return error.outcomes
-        throw error.cause
+      if (!child) throw error
+      if (!(error instanceof ChildExit)) {
+        keepIdle(child, access)
+        throw error
       }
-      if (child) {
-        idleChildren.push({ child, access, since: now() })
-        scheduleStop()
-      }
-      throw error
+      await stopChild(child)
+      // The next writer rolls back what it had begun.
+      if (access === 'write' && !isInMemory && error.killed) void recover().catch(() => undefined)
+      if (error.outcomes) return error.outcomes
+      throw error.cause
     } finally {
       endTurn()
     }

@@ -44,6 +44,18 @@ const COMPARE = {
 const MAX_SORTED = 50_000
 const STAT_BATCH = 64
 
+/** Size and times of the entries of an open folder that still exist. */
+async function* statEach(anchor: string, entries: readonly FolderEntry[], signal: AbortSignal) {
+  for (let start = 0; start < entries.length; start += STAT_BATCH) {
+    signal.throwIfAborted()
+    const stats = entries.slice(start, start + STAT_BATCH).map(async (entry) => {
+      const found = await lstat(`${anchor}/${entry.name}`).catch(() => undefined)
+      return found && ([entry, found] as const)
+    })
+    for (const found of await Promise.all(stats)) if (found) yield found
+  }
+}
+
 export const ls: ToolDef<Settings, typeof List> = {
   title: 'List a folder',
   description:
@@ -55,64 +67,70 @@ export const ls: ToolDef<Settings, typeof List> = {
   opaque: ['entries'],
   sideEffects: ['none'],
   examples: [{ input: {} }, { input: { path: 'src', recursive: true, limit: 100 } }],
-  async run({ path: requestedPath, recursive, show_hidden, details, sort, limit }, { config, signal: caller }) {
+  async run(input, { config, signal: caller }) {
+    const { path: requestedPath, recursive, show_hidden, details, sort, limit } = input
     const paths = pathsFor(config)
     const budget = createBudget(caller)
     const { signal } = budget
-    const isHidden = ({ name }: FolderEntry): boolean => !show_hidden && name.startsWith('.')
-    const detailsByPath = new Map<string, Omit<Entry, 'path' | 'kind'>>()
-    const needsDetails = details || sort !== 'name'
-    const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
-      // Sorted by name, only the shown entries need their details.
-      const entriesToStat = sort === 'name' ? entries.filter((entry) => !isHidden(entry)).slice(0, limit) : entries
-      for (let start = 0; start < entriesToStat.length; start += STAT_BATCH) {
-        signal.throwIfAborted()
-        await Promise.all(
-          entriesToStat.slice(start, start + STAT_BATCH).map(async ({ name, path: entryPath }) => {
-            const fileStat = await lstat(`${anchor}/${name}`).catch(() => undefined)
-            if (!fileStat) return
-            detailsByPath.set(entryPath, {
-              ...(fileStat.isFile() ? { size: fileStat.size } : {}),
-              mtime: fileStat.mtime.toISOString(),
-            })
-          }),
-        )
-      }
-    }
-    const found: FolderEntry[] = []
-    let partial = false
+    const isShown = ({ name }: FolderEntry): boolean => show_hidden || !name.startsWith('.')
+    const listing: Listing = { found: [], details: new Map(), isPartial: false }
     let folderPath = (await paths.stat(requestedPath)).path
     const isLate = await budget.spend(async () => {
-      if (recursive || needsDetails) {
-        const walkOptions = {
-          signal,
-          skip: (entry: FolderEntry) => !recursive || isHidden(entry),
-          entered: async ({ truncated }: OpenFolder) => {
-            if (truncated) partial = true
-          },
-          ...(needsDetails ? { inside } : {}),
-        }
-        for await (const entry of paths.walk(requestedPath, walkOptions)) {
-          if (!isHidden(entry)) found.push(entry)
-          // With another order the last entry may come first.
-          if (found.length > (sort === 'name' ? limit : MAX_SORTED)) break
-        }
-        return
-      }
+      if (recursive || details || sort !== 'name') return await walkFolder(paths, input, isShown, signal, listing)
       const folder = await paths.listFolder(requestedPath, { signal })
       folderPath = folder.path
-      if (folder.truncated) partial = true
-      for (const entry of folder.entries) if (!isHidden(entry)) found.push(entry)
+      listing.isPartial = folder.truncated === true
+      for (const entry of folder.entries) if (isShown(entry)) listing.found.push(entry)
     })
-    const allEntries = found.map(
-      ({ path: entryPath, kind }): Entry => ({ path: entryPath, kind, ...detailsByPath.get(entryPath) }),
+    const allEntries = listing.found.map(
+      ({ path: entryPath, kind }): Entry => ({ path: entryPath, kind, ...listing.details.get(entryPath) }),
     )
     if (sort !== 'name') allEntries.sort(COMPARE[sort])
     const entries = allEntries.slice(0, limit)
     const otherRoots = folderPath === '.' && paths.roots.length > 1 ? { other_roots: paths.roots.slice(1) } : {}
-    const truncated = partial || isLate || allEntries.length > limit
+    const truncated = listing.isPartial || isLate || allEntries.length > limit
     return { path: folderPath, count: entries.length, truncated, ...otherRoots, entries }
   },
+}
+
+interface Listing {
+  readonly found: FolderEntry[]
+  /** By path. */
+  readonly details: Map<string, Omit<Entry, 'path' | 'kind'>>
+  isPartial: boolean
+}
+
+/** Adds to the listing, so that it keeps what was found if the time is up. */
+async function walkFolder(
+  paths: Paths,
+  { path: requestedPath, recursive, details, sort, limit }: z.infer<typeof List>,
+  isShown: (entry: FolderEntry) => boolean,
+  signal: AbortSignal,
+  listing: Listing,
+): Promise<void> {
+  const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
+    // Sorted by name, only the shown entries need their details.
+    const entriesToStat = sort === 'name' ? entries.filter(isShown).slice(0, limit) : entries
+    for await (const [{ path: entryPath }, fileStat] of statEach(anchor, entriesToStat, signal))
+      listing.details.set(entryPath, {
+        ...(fileStat.isFile() ? { size: fileStat.size } : {}),
+        mtime: fileStat.mtime.toISOString(),
+      })
+  }
+  const walkOptions = {
+    signal,
+    skip: (entry: FolderEntry) => !recursive || !isShown(entry),
+    entered: async ({ truncated }: OpenFolder) => {
+      if (truncated) listing.isPartial = true
+    },
+    ...(details || sort !== 'name' ? { inside } : {}),
+  }
+  // With another order the last entry may come first.
+  const max = sort === 'name' ? limit : MAX_SORTED
+  for await (const entry of paths.walk(requestedPath, walkOptions)) {
+    if (isShown(entry)) listing.found.push(entry)
+    if (listing.found.length > max) return
+  }
 }
 
 const Tree = lazySchema(() =>
@@ -183,13 +201,7 @@ async function measureFolder(paths: Paths, path: string, caller: AbortSignal) {
   const isLate = await createBudget(caller).spend(async (signal) => {
     const inside = async ({ anchor, entries }: HeldFolder): Promise<void> => {
       const fileEntries = entries.filter(({ kind }) => kind === 'file')
-      for (let start = 0; start < fileEntries.length; start += STAT_BATCH) {
-        signal.throwIfAborted()
-        const stats = fileEntries
-          .slice(start, start + STAT_BATCH)
-          .map(({ name }) => lstat(`${anchor}/${name}`).catch(() => undefined))
-        for (const fileStat of await Promise.all(stats)) size += fileStat?.size ?? 0
-      }
+      for await (const [, stats] of statEach(anchor, fileEntries, signal)) size += stats.size
     }
     const entered = async ({ truncated }: OpenFolder): Promise<void> => {
       if (truncated) partial = true

@@ -32,37 +32,39 @@ export async function readStart({ handle, size }: OpenFile): Promise<FileStart> 
   return { bytes: buffer.subarray(0, bytesRead), isComplete: bytesRead < buffer.length }
 }
 
-/** Reads as far as needed in chunks, whatever the size of the file. Lines keep their line breaks. */
-export async function readLines(
-  { handle }: OpenFile,
-  { offset, limit, encoding, maxBytes, signal, start }: LineRequest,
-): Promise<{ lines: string[]; more: boolean }> {
-  const decoder = new TextDecoder(encoding === 'utf16le' ? 'utf-16le' : encoding === 'latin1' ? 'latin1' : 'utf-8', {
-    ignoreBOM: true,
-  })
+/** Reads a file in chunks, first the bytes that were read already. */
+function createChunkReader({ handle }: OpenFile, start: FileStart) {
   let buffer: Buffer | undefined
   let position = 0
-  const readChunk = async (): Promise<{ readonly bytes: Buffer; readonly last: boolean }> => {
-    if (position < start.bytes.length) {
-      const bytes = start.bytes.subarray(position)
-      position = start.bytes.length
-      return { bytes, last: start.isComplete }
-    }
-    buffer ??= Buffer.allocUnsafe(CHUNK_BYTES)
-    const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, position)
-    position += bytesRead
-    return { bytes: buffer.subarray(0, bytesRead), last: bytesRead < CHUNK_BYTES }
+  return {
+    async next(): Promise<{ readonly bytes: Buffer; readonly last: boolean }> {
+      if (position < start.bytes.length) {
+        const bytes = start.bytes.subarray(position)
+        position = start.bytes.length
+        return { bytes, last: start.isComplete }
+      }
+      buffer ??= Buffer.allocUnsafe(CHUNK_BYTES)
+      const { bytesRead } = await handle.read(buffer, 0, CHUNK_BYTES, position)
+      position += bytesRead
+      return { bytes: buffer.subarray(0, bytesRead), last: bytesRead < CHUNK_BYTES }
+    },
+    /** Gives back the last bytes of the current chunk. */
+    unread(count: number): void {
+      position -= count
+    },
   }
+}
+
+/** Reads as far as needed in chunks, whatever the size of the file. Lines keep their line breaks. */
+export async function readLines(
+  file: OpenFile,
+  { offset, limit, encoding, maxBytes, signal, start }: LineRequest,
+): Promise<{ lines: string[]; more: boolean }> {
+  const decoder = new TextDecoder(encoding === 'utf16le' ? 'utf-16le' : encoding, { ignoreBOM: true })
+  const chunks = createChunkReader(file, start)
   // If a line feed is a single byte, skipped lines need not be decoded.
   const linesToSkip = encoding === 'utf16le' ? offset : 0
-  for (let remaining = linesToSkip > 0 ? 0 : offset; remaining > 0; ) {
-    signal.throwIfAborted()
-    const { bytes, last } = await readChunk()
-    const [skipped, skippedEnd] = skipLines(bytes, remaining)
-    remaining -= skipped
-    if (remaining === 0) position -= bytes.length - skippedEnd
-    else if (last) return { lines: [], more: false }
-  }
+  if (linesToSkip === 0 && !(await skipUndecoded(chunks, offset, signal))) return { lines: [], more: false }
   const lines: string[] = []
   let [index, keptChars, partial] = [0, 0, '']
   /** Adds a line; false if the answer is full. */
@@ -75,7 +77,7 @@ export async function readLines(
   }
   for (;;) {
     signal.throwIfAborted()
-    const { bytes, last } = await readChunk()
+    const { bytes, last } = await chunks.next()
     const parts = splitLines(partial + decoder.decode(bytes, { stream: !last }))
     partial = last ? '' : (parts.pop() ?? '')
     for (const line of parts) if (line !== '' && !addLine(line)) return { lines, more: true }
@@ -87,6 +89,23 @@ export async function readLines(
       partial = partial.slice(-1)
     }
   }
+}
+
+/** Skips lines without decoding them. @returns false if the file has fewer */
+async function skipUndecoded(
+  chunks: ReturnType<typeof createChunkReader>,
+  count: number,
+  signal: AbortSignal,
+): Promise<boolean> {
+  for (let remaining = count; remaining > 0; ) {
+    signal.throwIfAborted()
+    const { bytes, last } = await chunks.next()
+    const [skipped, end] = skipLines(bytes, remaining)
+    remaining -= skipped
+    if (remaining === 0) chunks.unread(bytes.length - end)
+    else if (last) return false
+  }
+  return true
 }
 
 /** Lines including their line breaks; the last may have none, or be empty. */

@@ -155,15 +155,7 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
       keepPart = isClosing && store !== undefined
       if (job.abort.signal.aborted && !job.isTimedOut) job.state = { ...job.state, status: 'cancelled' }
       else {
-        if (!job.isTimedOut && !isPegboardError(error)) log.error('a download failed', { error: String(error) })
-        job.failure = job.isTimedOut
-          ? new ToolError('The download timed out; nothing was saved.', {
-              code: 'E_TIMEOUT',
-              hint: 'Set a longer timeout.',
-            })
-          : isPegboardError(error)
-            ? error
-            : new ToolError('The download failed; see the log.', { code: 'E_INTERNAL' })
+        job.failure = job.isTimedOut ? createTimeoutError() : toFailure(error, log)
         const { code, message, hint } = job.failure
         job.state = { ...job.state, status: 'failed', error: { code, message: `${message} ${hint}` } }
       }
@@ -311,6 +303,15 @@ export function createDownloads(now: () => number = () => Date.now()): Downloads
     },
   }
   return downloads
+}
+
+const createTimeoutError = (): ToolError =>
+  new ToolError('The download timed out; nothing was saved.', { code: 'E_TIMEOUT', hint: 'Set a longer timeout.' })
+
+function toFailure(error: unknown, log: Log): PegboardError {
+  if (isPegboardError(error)) return error
+  log.error('a download failed', { error: String(error) })
+  return new ToolError('The download failed; see the log.', { code: 'E_INTERNAL' })
 }
 
 const warnUnlessMissing =

@@ -54,17 +54,7 @@ export async function listen(api: BotApi, settings: Settings, host: Host): Promi
   while (!signal.aborted)
     try {
       offset ??= Number((await services.kv?.get(offsetKey)) ?? 0)
-      const answer = await api.call(
-        'getUpdates',
-        { offset, timeout: POLL_S, allowed_updates: ['message', 'edited_message'] },
-        { signal, timeoutMs: (POLL_S + 10) * 1000 },
-      )
-      const updates = (Array.isArray(answer) ? answer : [answer]).flatMap(
-        (update) => Update.safeParse(update).data ?? [],
-      )
-      // Asking again at once would give the same answer.
-      if (updates.length === 0 && !(Array.isArray(answer) && answer.length === 0))
-        throw new ToolError('Telegram answered with something other than updates.', { code: 'E_BACKEND_UNAVAILABLE' })
+      const updates = await requestUpdates(api, offset, signal)
       delay = MIN_DELAY_MS
       for (const update of updates) {
         const message = update.message ?? update.edited_message
@@ -81,6 +71,21 @@ export async function listen(api: BotApi, settings: Settings, host: Host): Promi
       await wait(ms, undefined, { signal, ref: false }).catch(() => undefined)
       delay = Math.min(MAX_DELAY_MS, delay * 2)
     }
+}
+
+/** Waits for updates. @throws ToolError E_BACKEND_UNAVAILABLE for an answer without any valid update */
+async function requestUpdates(api: BotApi, offset: number, signal: AbortSignal) {
+  const answer = await api.call(
+    'getUpdates',
+    { offset, timeout: POLL_S, allowed_updates: ['message', 'edited_message'] },
+    { signal, timeoutMs: (POLL_S + 10) * 1000 },
+  )
+  if (Array.isArray(answer) && answer.length === 0) return []
+  const updates = [answer].flat().flatMap((update) => Update.safeParse(update).data ?? [])
+  // Asking again at once would give the same answer.
+  if (updates.length === 0)
+    throw new ToolError('Telegram answered with something other than updates.', { code: 'E_BACKEND_UNAVAILABLE' })
+  return updates
 }
 
 async function receive(api: BotApi, settings: Settings, host: Host, message: Message): Promise<void> {
