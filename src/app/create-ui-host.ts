@@ -1,31 +1,32 @@
 import { type Caller, localCaller } from '../core/caller.ts'
 import { createEmitter } from '../core/emitter.ts'
-import { messageOf, PegboardError } from '../core/errors.ts'
+import { PegboardError } from '../core/errors.ts'
 import { knownSecrets } from '../core/known-secrets.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { RecentCall } from '../exec/recent-calls.ts'
 import { readMisses } from '../search/misses.ts'
 import { toBearerToken } from '../server/bearer-tokens.ts'
-import { isExpired } from '../server/token-store.ts'
+import { isExpired, type StoredToken } from '../server/token-store.ts'
 import { applyEdits } from '../setup/file-edits.ts'
 import { findPlainSecrets } from '../setup/plain-secrets.ts'
 import { switchEntries } from '../setup/switch-entries.ts'
 import { escapeLine } from '../trust/find-hidden-text.ts'
 import { lockFile } from '../trust/lock-file.ts'
-import type { CallRow, LoginState, ReviewServer, TokenRow } from '../ui/api-types.ts'
+import type { CallRow, ReviewServer, TokenRow } from '../ui/api-types.ts'
 import type { UiHost } from '../ui/ui-host.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import { describeReach, type HttpTarget, type StdioTarget } from '../upstream/upstream-settings.ts'
 import { type AliasReport, editAliases, reportAliases } from './alias-proposals.ts'
+import type { App } from './app.ts'
 import { moduleNames } from './module-names.ts'
-import { decide, openReviewDesk, type ReviewDesk, ReviewError, serversOf } from './review-desk.ts'
+import { decide, openReviewDesk, type ReviewDesk, ReviewError, type ReviewedServer, serversOf } from './review-desk.ts'
 import { missesFile } from './search-misses.ts'
 import { listLater, stopLater } from './ui-later.ts'
+import { createUiLogins } from './ui-logins.ts'
 import { listClients, listOwners, spentBy } from './ui-owners.ts'
-import type { UiContext } from './ui-parts.ts'
+import { notFound, type UiContext } from './ui-parts.ts'
 import { listTools, searchTools, showTool, tryTool } from './ui-tools.ts'
 
-const LOGIN_MS = 10 * 60_000
 const MAX_STDERR_LINES = 50
 /** Bytes of a token of text, for results whose text is gone. */
 const BYTES_PER_TOKEN = 4
@@ -42,8 +43,6 @@ export function createUiHost(options: UiHostOptions): UiHost {
   const { app, clock, recent, log } = options
   const callers = new Map<string, Caller>()
   const toSafeText = (text: string): string => toPrintable(options.hide(text))
-  /** Logins that were started here, by server. */
-  const logins = new Map<string, LoginState>()
   const parts: UiContext = {
     ...options,
     toSafeText,
@@ -57,6 +56,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
   const changed = createEmitter<[call?: CallRow]>()
   app.catalog.onChange(() => changed.emit())
   recent.onCall((call) => changed.emit(rowOf(call)))
+  const logins = createUiLogins(parts, () => changed.emit())
 
   const rowOf = (call: RecentCall): CallRow => ({
     id: call.id,
@@ -82,53 +82,6 @@ export function createUiHost(options: UiHostOptions): UiHost {
     return openReviewDesk(options.config(), file, log)
   }
 
-  async function logIn(id: string): Promise<{ readonly url?: string }> {
-    const settings = options.config().servers[id]
-    if (!settings || settings.target.kind === 'stdio') throw notFound('server', id)
-    const { target } = settings
-    const { login } = await import('../upstream/oauth/login.ts')
-    const store = await options.logins()
-    return await new Promise((resolve, reject) => {
-      let state: LoginState | undefined
-      // Ignores the end of a login that a newer login of the same server has replaced.
-      const setLogin = (next?: LoginState): void => {
-        if (logins.get(id) !== state) return
-        if (next) logins.set(id, next)
-        else logins.delete(id)
-        changed.emit()
-      }
-      const done = login({
-        id,
-        settings,
-        target,
-        principal: settings.auth?.perPrincipal === true ? localCaller.principal : undefined,
-        store,
-        clock,
-        prompt: {
-          show: (url) => {
-            state = { url }
-            logins.set(id, state)
-            resolve({ url })
-          },
-          // The page opens it, in the browser that the person uses.
-          open: async () => undefined,
-          warn: (message) => log.warn(message),
-        },
-        timeoutMs: LOGIN_MS,
-        signal: new AbortController().signal,
-      })
-      done.then(async () => {
-        await app.upstreams.connect(id).catch(() => undefined)
-        setLogin()
-        resolve({})
-      }, reject)
-      done.catch((error: unknown) => {
-        log.warn('a login failed', { server: id, error })
-        setLogin({ error: toSafeText(messageOf(error)) })
-      })
-    })
-  }
-
   const fileOf = (): string => {
     const { file } = options.config()
     if (file !== undefined) return file
@@ -145,36 +98,10 @@ export function createUiHost(options: UiHostOptions): UiHost {
   }
 
   return {
-    overview() {
-      const caller = parts.caller('default')
-      const view = app.view(caller)
-      const { mode, why } = app.explainExposure(caller)
-      const spent = spentBy(app)
-      const servers = app.upstreams.status().filter(({ reason }) => reason !== 'disabled')
-      return {
-        version: options.version,
-        profiles: ['default', ...Object.keys(options.config().profiles).filter((name) => name !== 'default')],
-        mode,
-        why,
-        tools: view.size,
-        hidden: view.hidden.size,
-        listed: app.listedTokens(caller, mode),
-        ...(spent ? { spent } : {}),
-        servers: servers.length,
-        failing: servers.filter(({ state }) => state === 'failing').length,
-        toReview: [...view.hidden.values()].filter(({ kind, rejected }) => kind === 'quarantined' && !rejected).length,
-        calls: {
-          total: recent.total,
-          failed: recent.failed,
-          running: options.calls.load().running,
-          lastMinute: recent.lastMinute(),
-        },
-        clients: options.clients.all().length,
-      }
-    },
+    overview: () => showOverview(parts, options.version),
     owners: () =>
       listOwners(parts).map((row) => {
-        const login = row.server === undefined ? undefined : logins.get(row.server)
+        const login = row.server === undefined ? undefined : logins.stateOf(row.server)
         return login ? { ...row, login } : row
       }),
     server(name) {
@@ -198,7 +125,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
     },
     async act(name, action) {
       const { id } = statusOf(name)
-      if (action === 'login') return await logIn(id)
+      if (action === 'login') return await logins.start(id)
       if (action === 'restart' || action === 'disconnect') await app.upstreams.disconnect(id)
       if (action === 'restart' || action === 'connect') await app.upstreams.connect(id)
       changed.emit()
@@ -231,23 +158,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
     },
     async tokens() {
       const now = clock.now()
-      return (await app.server.tokens.list()).map((token): TokenRow => {
-        const { id, name, principal, profile, roles, grants = [], createdAt, expiresAt } = token
-        const { digest: _digest, credential: _id, ...bearer } = toBearerToken(token)
-        const caller: Caller = { ...localCaller, ...bearer, profile: profile ?? 'default', byToken: true }
-        return {
-          id,
-          name,
-          principal,
-          ...(profile === undefined ? {} : { profile }),
-          roles,
-          limits: grants.flatMap(({ tools = [], effect }) => [...tools, ...(effect ? [`at most ${effect}`] : [])]),
-          tools: app.view(caller).size,
-          createdAt,
-          ...(expiresAt === undefined ? {} : { expiresAt }),
-          expired: isExpired(token, now),
-        }
-      })
+      return (await app.server.tokens.list()).map((token) => tokenRow(token, app, now))
     },
     async revoke(id) {
       if (!(await app.server.tokens.remove(id))) throw notFound('token', id)
@@ -257,26 +168,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
       if (!(await stopLater(parts, kind, id))) throw notFound(kind, id)
     },
     async review() {
-      return serversOf(openDesk(), undefined).map(
-        ({ id, trust, seen, waiting, rejected }): ReviewServer => ({
-          id,
-          trust,
-          seen,
-          rejected: rejected.map(escapeLine),
-          waiting: waiting.map(({ name, hash, state, findings, changes, unknownBefore }) => ({
-            name: escapeLine(name),
-            hash,
-            state,
-            unknownBefore,
-            findings: findings.map(({ level, where, what, evidence, code }) => ({
-              level,
-              text: `${code}: ${escapeLine(`${where} ${what}`)}`,
-              evidence: escapeLine(evidence),
-            })),
-            changes,
-          })),
-        }),
-      )
+      return serversOf(openDesk(), undefined).map(reviewRow)
     },
     async decide(server, hashes, accept) {
       const names = Object.keys(hashes)
@@ -339,8 +231,73 @@ export function createUiHost(options: UiHostOptions): UiHost {
   }
 }
 
-const notFound = (what: string, name: string): PegboardError =>
-  new PegboardError('E_NOT_FOUND', `There is no ${what} "${name.slice(0, 80)}".`, { hint: 'Reload the page.' })
+function showOverview(
+  { app, recent, config, caller: callerOf, calls, clients }: UiContext,
+  version: string,
+): ReturnType<UiHost['overview']> {
+  const caller = callerOf('default')
+  const view = app.view(caller)
+  const { mode, why } = app.explainExposure(caller)
+  const spent = spentBy(app)
+  const servers = app.upstreams.status().filter(({ reason }) => reason !== 'disabled')
+  return {
+    version,
+    profiles: ['default', ...Object.keys(config().profiles).filter((name) => name !== 'default')],
+    mode,
+    why,
+    tools: view.size,
+    hidden: view.hidden.size,
+    listed: app.listedTokens(caller, mode),
+    ...(spent ? { spent } : {}),
+    servers: servers.length,
+    failing: servers.filter(({ state }) => state === 'failing').length,
+    toReview: [...view.hidden.values()].filter(({ kind, rejected }) => kind === 'quarantined' && !rejected).length,
+    calls: {
+      total: recent.total,
+      failed: recent.failed,
+      running: calls.load().running,
+      lastMinute: recent.lastMinute(),
+    },
+    clients: clients.all().length,
+  }
+}
+
+function tokenRow(token: StoredToken, app: App, now: number): TokenRow {
+  const { id, name, principal, profile, roles, grants = [], createdAt, expiresAt } = token
+  const { digest: _digest, credential: _id, ...bearer } = toBearerToken(token)
+  const caller: Caller = { ...localCaller, ...bearer, profile: profile ?? 'default', byToken: true }
+  return {
+    id,
+    name,
+    principal,
+    ...(profile === undefined ? {} : { profile }),
+    roles,
+    limits: grants.flatMap(({ tools = [], effect }) => [...tools, ...(effect ? [`at most ${effect}`] : [])]),
+    tools: app.view(caller).size,
+    createdAt,
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+    expired: isExpired(token, now),
+  }
+}
+
+const reviewRow = ({ id, trust, seen, waiting, rejected }: ReviewedServer): ReviewServer => ({
+  id,
+  trust,
+  seen,
+  rejected: rejected.map(escapeLine),
+  waiting: waiting.map(({ name, hash, state, findings, changes, unknownBefore }) => ({
+    name: escapeLine(name),
+    hash,
+    state,
+    unknownBefore,
+    findings: findings.map(({ level, where, what, evidence, code }) => ({
+      level,
+      text: `${code}: ${escapeLine(`${where} ${what}`)}`,
+      evidence: escapeLine(evidence),
+    })),
+    changes,
+  })),
+})
 
 /** Hides secret arguments of a server, and the values of all its variables: programs print them, and any may be a secret. */
 function withoutSecrets(text: string, target: StdioTarget | HttpTarget | undefined): string {

@@ -1,6 +1,7 @@
 import type { Config } from '../config/load-config.ts'
 import type { Caller } from '../core/caller.ts'
 import type { Clock } from '../core/clock.ts'
+import { PegboardError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { RecentCalls } from '../exec/recent-calls.ts'
 import type { Calls } from '../exec/tool-calls.ts'
@@ -27,3 +28,7 @@ export interface UiContext {
   /** A text without secrets and terminal commands. */
   toSafeText(text: string): string
 }
+
+/** The error for a name that the page has from an older state. */
+export const notFound = (what: string, name: string): PegboardError =>
+  new PegboardError('E_NOT_FOUND', `There is no ${what} "${name.slice(0, 80)}".`, { hint: 'Reload the page.' })
