@@ -1,15 +1,16 @@
-import { constants, type Dirent, promises as fs } from 'node:fs'
+import { constants, promises as fs } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
-import { setImmediate as yieldTurn } from 'node:timers/promises'
 import { ToolError } from '../core/errors.ts'
 import { findNearest } from '../core/tool-names.ts'
 import { moveEntry, type RemoveResult, removeEntry } from './change-files.ts'
-import { convertErrors, toFileError } from './file-errors.ts'
+import { toFileError } from './file-errors.ts'
+import { createFolderReader, type FolderEntry, type OpenFolder } from './folder-reader.ts'
+import { type WalkOptions, walkFolders } from './folder-walk.ts'
 import { createFence, type Fence, type FenceOptions } from './path-fence.ts'
 import { pinFolder } from './pinned-folders.ts'
-import { checkPathText, isInside, LINUX, nearestFolder, realForm, realPathOf, realpathOrNone } from './real-path.ts'
+import { checkPathText, isInside, LINUX, nearestFolder, realForm, realPathOf } from './real-path.ts'
 import { isSqliteCompanion } from './sqlite-companions.ts'
 import {
   type FileData,
@@ -19,6 +20,9 @@ import {
   type WriteTarget,
   writeFile,
 } from './write-file.ts'
+
+export type { FolderEntry, OpenFolder } from './folder-reader.ts'
+export type { HeldFolder, WalkOptions } from './folder-walk.ts'
 
 /** Relative paths start at the first root. */
 export interface PathsOptions extends FenceOptions {
@@ -33,20 +37,6 @@ export interface PathsOptions extends FenceOptions {
 
 export interface OpenFile extends Pick<FileFacts, 'path' | 'size' | 'mtime' | 'mode'> {
   readonly handle: FileHandle
-}
-
-export interface FolderEntry {
-  readonly name: string
-  readonly path: string
-  readonly kind: 'file' | 'dir' | 'link' | 'other'
-}
-
-export interface OpenFolder {
-  readonly path: string
-  /** Entries by name, without denied ones. */
-  readonly entries: readonly FolderEntry[]
-  /** True if the folder has more entries than are read. */
-  readonly truncated?: true
 }
 
 /**
@@ -72,28 +62,6 @@ export interface Paths {
   move(from: string, to: string, options?: { readonly overwrite?: boolean }): Promise<WriteResult>
 }
 
-export interface WalkOptions {
-  /** Ends the walk, even in the middle of a large folder. */
-  readonly signal?: AbortSignal
-  /** True for folders to leave out. */
-  readonly skip?: (entry: FolderEntry) => boolean
-  /** Called for each folder before its entries. */
-  readonly entered?: (folder: OpenFolder) => Promise<void>
-  /**
-   * Called for each folder after `entered`, to work in it while the walk continues; a few folders are open at a time.
-   * Its errors end the walk.
-   */
-  readonly inside?: (folder: HeldFolder) => Promise<void>
-}
-
-export interface HeldFolder extends OpenFolder {
-  /**
-   * A path that leads to this folder while it is open, even if the folder is renamed. Its files can be opened below this path
-   * safely if links are not followed. On other systems than Linux it is the real path.
-   */
-  readonly anchor: string
-}
-
 export interface FileFacts {
   /** Path in results: relative to the first root, with `/`; absolute below the others. */
   readonly path: string
@@ -108,18 +76,9 @@ export interface FileFacts {
   readonly birthtime: Date
 }
 
-const { O_RDONLY, O_NONBLOCK = 0, O_NOCTTY = 0, O_DIRECTORY = 0 } = constants
+const { O_RDONLY, O_NONBLOCK = 0, O_NOCTTY = 0 } = constants
 /** Entries below these folders look like files but give access to the system. */
 const PSEUDO = /^\/(?:proc|sys|dev)(?:\/|$)/
-
-/** Entries processed before the event loop gets a turn. */
-const BATCH = 500
-/** Maximum number of entries read per folder; sorting more would take seconds and memory. */
-const MAX_ENTRIES = 50_000
-/** Most file systems report this size for a folder with a few thousand entries. */
-const LARGE_FOLDER = 128 * 1024
-/** Maximum number of folders held open for `inside` callbacks. */
-const MAX_OPEN_FOLDERS = 8
 
 export function createPaths(options: PathsOptions): Paths {
   const { setting = 'modules.filesystem.config' } = options
@@ -127,6 +86,7 @@ export function createPaths(options: PathsOptions): Paths {
   const roots = options.roots.map((root) => resolve(root))
   const writeRoots = (options.writeRoots ?? roots).map((root) => resolve(root))
   const fenceNow = createFence({ ...options, roots })
+  const folders = createFolderReader(verify)
 
   const createOutsideError = (shown: string): ToolError =>
     new ToolError(`'${shown}' is outside the allowed folders (${rootsSetting}).`, {
@@ -184,7 +144,7 @@ export function createPaths(options: PathsOptions): Paths {
 
   /** Undefined if no name in the folder is similar. */
   async function createMisspelledError(shown: string, absolute: string, fence: Fence): Promise<ToolError | undefined> {
-    const folder = await listEntries(dirname(shown), dirname(absolute), fence).catch(() => undefined)
+    const folder = await folders.list(dirname(shown), dirname(absolute), fence).catch(() => undefined)
     const [near] = findNearest(basename(shown), folder?.entries.map(({ name }) => name) ?? [], 2, 1)
     if (near === undefined) return undefined
     return new ToolError(`'${shown}' does not exist.`, {
@@ -225,160 +185,6 @@ export function createPaths(options: PathsOptions): Paths {
       return await use({ handle, path: fence.nameOf(real), size: stat.size, mtime: stat.mtime, mode: stat.mode })
     })
 
-  /** Opens a folder. `anchor` is a path to exactly this folder: its descriptor on Linux, its real path elsewhere. */
-  async function openFolder(shown: string, absolute: string, fence: Fence) {
-    if (!LINUX) {
-      const real = await convertErrors(shown, () => fs.realpath(absolute))
-      await verify(real, fence, shown)
-      return { anchor: real, real, close: async () => undefined }
-    }
-    const handle = await fs.open(absolute, O_RDONLY | O_DIRECTORY).catch(async (error: NodeJS.ErrnoException) => {
-      const file = error.code === 'ENOTDIR' ? await realpathOrNone(absolute) : undefined
-      if (file === undefined) throw toFileError(error, shown)
-      await verify(file, fence, shown)
-      throw new ToolError(`'${shown}' is a file, not a folder.`, {
-        code: 'E_NOT_FOUND',
-        hint: 'Name a folder; for a file there are read and stat.',
-      })
-    })
-    try {
-      const real = await realPathOf(handle, absolute)
-      await verify(real, fence, shown)
-      return { anchor: `/proc/self/fd/${handle.fd}`, real, close: () => handle.close() }
-    } catch (error) {
-      await handle.close()
-      throw error
-    }
-  }
-
-  async function inFolder<T>(
-    shown: string,
-    absolute: string,
-    fence: Fence,
-    use: (anchor: string, real: string) => Promise<T>,
-  ): Promise<T> {
-    const { anchor, real, close } = await openFolder(shown, absolute, fence)
-    try {
-      return await use(anchor, real)
-    } finally {
-      await close()
-    }
-  }
-
-  async function readEntries(
-    shown: string,
-    anchor: string,
-    real: string,
-    fence: Fence,
-    signal: AbortSignal | undefined,
-  ): Promise<OpenFolder> {
-    const root = fence.rootOf(real) as string
-    const path = fence.nameOf(real)
-    const start = path === '.' ? '' : `${path}/`
-    const within = real.endsWith(sep) ? real : real + sep
-    const entries: FolderEntry[] = []
-    let [truncated, count] = [false, 0]
-    const addEntry = (entry: Dirent): void => {
-      if (!fence.isDenied(within + entry.name, root))
-        entries.push({ name: entry.name, path: start + entry.name, kind: kindOf(entry) })
-    }
-    await convertErrors(shown, async () => {
-      // Reading at once is much faster, but a large folder is read in parts so that other work gets a turn.
-      if ((await fs.stat(anchor)).size < LARGE_FOLDER)
-        for (const entry of await fs.readdir(anchor, { withFileTypes: true })) addEntry(entry)
-      // The loop closes the folder.
-      else
-        for await (const entry of await fs.opendir(anchor, { bufferSize: BATCH })) {
-          if (count >= MAX_ENTRIES) {
-            truncated = true
-            break
-          }
-          if (count++ % BATCH === 0) {
-            signal?.throwIfAborted()
-            await yieldTurn()
-          }
-          addEntry(entry)
-        }
-    })
-    entries.sort((a, b) => (a.name < b.name ? -1 : 1))
-    return { path, entries, ...(truncated ? { truncated } : {}) }
-  }
-
-  const listEntries = (shown: string, absolute: string, fence: Fence, signal?: AbortSignal): Promise<OpenFolder> =>
-    inFolder(shown, absolute, fence, (anchor, real) => readEntries(shown, anchor, real, fence, signal))
-
-  /** Opens one folder of a walk, and closes it when its `inside` callback has ended. */
-  async function enterFolder(
-    shown: string,
-    absolute: string,
-    fence: Fence,
-    { entered, inside, signal }: WalkOptions,
-    walkState: WalkState,
-  ): Promise<OpenFolder> {
-    if (!inside) {
-      const folder = await listEntries(shown, absolute, fence, signal)
-      await entered?.(folder)
-      return folder
-    }
-    const { anchor, real, close } = await openFolder(shown, absolute, fence)
-    let work: Promise<void> | undefined
-    try {
-      const folder = await readEntries(shown, anchor, real, fence, signal)
-      await entered?.(folder)
-      work = inside({ ...folder, anchor }).finally(close)
-      const finished: Promise<void> = work
-        .catch((reason: unknown) => {
-          walkState.failure ??= { reason }
-        })
-        .finally(() => walkState.work.delete(finished))
-      walkState.work.add(finished)
-      return folder
-    } finally {
-      if (!work) await close()
-    }
-  }
-
-  async function* walkFrom(
-    start: OpenFolder,
-    fence: Fence,
-    options: WalkOptions,
-    walkState: WalkState,
-  ): AsyncGenerator<FolderEntry> {
-    // Iterative, because recursion would pass each entry of a folder 500 levels deep through 500 generators.
-    const open = [start.entries.values()]
-    for (let count = 1; open.length > 0; count++) {
-      if (count % BATCH === 0) await yieldTurn()
-      options.signal?.throwIfAborted()
-      const next = open.at(-1)?.next()
-      if (next === undefined || next.done) {
-        open.pop()
-        continue
-      }
-      const entry = next.value
-      yield entry
-      if (entry.kind !== 'dir' || options.skip?.(entry)) continue
-      const folder = await enterBelow(entry.path, fence, options, walkState)
-      if (folder) open.push(folder.entries.values())
-    }
-  }
-
-  /** Undefined for a folder that was removed or cannot be read. The walk continues with the rest of the tree. */
-  async function enterBelow(
-    path: string,
-    fence: Fence,
-    options: WalkOptions,
-    walkState: WalkState,
-  ): Promise<OpenFolder | undefined> {
-    while (walkState.work.size >= MAX_OPEN_FOLDERS) await Promise.race(walkState.work)
-    if (walkState.failure) throw walkState.failure.reason
-    try {
-      return await enterFolder(path, resolve(roots[0] ?? '', path), fence, options, walkState)
-    } catch (error) {
-      if (error instanceof ToolError) return undefined
-      throw error
-    }
-  }
-
   async function checkWrite(shown: string, real: string, fence: Fence, kind?: 'folder'): Promise<void> {
     const root = await verify(real, fence, shown)
     const writable = await Promise.all(writeRoots.map(pinFolder))
@@ -399,7 +205,7 @@ export function createPaths(options: PathsOptions): Paths {
   async function refuseRoot(shown: string, absolute: string, fence: Fence): Promise<void> {
     const isRoot = fence.roots.some(({ configured, real }) => absolute === configured || absolute === real)
     if (!isRoot || !(await isFolder(absolute))) return
-    await inFolder(shown, absolute, fence, async (_anchor, real) => {
+    await folders.use(shown, absolute, fence, async (_anchor, real) => {
       throw new ToolError(`'${fence.nameOf(real)}' is one of the allowed folders itself and exists already.`, {
         code: 'E_NOT_REGULAR_FILE',
         hint: 'Name something in it.',
@@ -418,7 +224,7 @@ export function createPaths(options: PathsOptions): Paths {
     await refuseRoot(path, absolute, fence)
     const existing = await nearestFolder(dirname(absolute))
     const missing = relative(existing, dirname(absolute)).split(sep).filter(Boolean)
-    return await inFolder(path, existing, fence, (anchor, real) =>
+    return await folders.use(path, existing, fence, (anchor, real) =>
       use({
         shown: path,
         anchor,
@@ -428,7 +234,7 @@ export function createPaths(options: PathsOptions): Paths {
         checkWrite: (entryPath, kind) => checkWrite(path, entryPath, fence, kind),
         isGuarded: (entryPath, kind) => isGuarded(entryPath, fence, kind),
         nameOf: fence.nameOf,
-        inFolder: (outer, name, then) => inFolder(path, join(outer, name), fence, then),
+        inFolder: (outer, name, then) => folders.use(path, join(outer, name), fence, then),
       }),
     )
   }
@@ -438,18 +244,16 @@ export function createPaths(options: PathsOptions): Paths {
     readFile,
     async listFolder(path, { signal } = {}) {
       const { absolute, fence } = await locate(path)
-      return await listEntries(path, absolute, fence, signal)
+      return await folders.list(path, absolute, fence, signal)
     },
     async *walk(path, how = {}) {
       const { absolute, fence } = await locate(path)
-      const options = typeof how === 'function' ? { skip: how } : how
-      const walkState: WalkState = { work: new Set(), failure: undefined }
-      try {
-        yield* walkFrom(await enterFolder(path, absolute, fence, options, walkState), fence, options, walkState)
-      } finally {
-        await Promise.all(walkState.work)
-      }
-      if (walkState.failure) throw walkState.failure.reason
+      yield* walkFolders(
+        folders,
+        { path, absolute, base: roots[0] ?? '' },
+        fence,
+        typeof how === 'function' ? { skip: how } : how,
+      )
     },
     stat: (path) =>
       openChecked(path, async (handle, real, fence) => {
@@ -473,12 +277,6 @@ export function createPaths(options: PathsOptions): Paths {
   }
 }
 
-/** Callbacks running in folders during a walk; a failure ends the walk. */
-interface WalkState {
-  readonly work: Set<Promise<void>>
-  failure: { readonly reason: unknown } | undefined
-}
-
 /** True if a path is outside the roots, denied or protected, or if an own file is below it. */
 function isGuarded(path: string, fence: Fence, kind?: 'folder'): boolean {
   const root = fence.rootOf(path)
@@ -494,6 +292,3 @@ const isFolder = async (path: string): Promise<boolean> => {
     return false
   }
 }
-
-const kindOf = (entry: Dirent): FolderEntry['kind'] =>
-  entry.isFile() ? 'file' : entry.isDirectory() ? 'dir' : entry.isSymbolicLink() ? 'link' : 'other'
