@@ -1,5 +1,5 @@
 import { raceAbort } from '../core/abort.ts'
-import { isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
+import { type ErrorOptions, isPegboardError, messageOf, PegboardError } from '../core/errors.ts'
 import { classifyDisconnect } from '../core/failure-class.ts'
 import type { Json } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
@@ -89,8 +89,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   let opening: Connection | undefined
   let closing: Promise<unknown> | undefined
   let verdict: EraVerdict | undefined
-  /** The server died with and without the probe; from then on attempts alternate, one process each. */
-  let alternatingProbe: 'probe' | 'plain' | undefined
+  let alternatingProbe: AlternatingProbe
   let hasConnected = false
   let patient = false
   let state: LinkState | undefined
@@ -108,6 +107,15 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
       class: failure,
       ...retryFields(retryAfterMs),
     })
+
+  const notConnected = (why: string, cause: unknown, more: ErrorOptions): PegboardError => {
+    const message = toClientReason(why)
+    return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${message}.`, {
+      class: classifyDisconnect(message),
+      cause,
+      ...more,
+    })
+  }
 
   const refused = ({ code, message, hint }: PegboardError): PegboardError =>
     new PegboardError(code, `${id}: ${message.replace(/\.$/, '')}.`, {
@@ -146,7 +154,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     const settings = options.settings()
     const limits = getTimeouts(settings, shared, hasConnected)
     const stopWarning =
-      limits.silentTimeoutMs === undefined ? undefined : clock.after(shared.connectTimeoutMs, reportSlow)
+      limits.silentTimeoutMs === undefined ? () => undefined : clock.after(shared.connectTimeoutMs, reportSlow)
     backoff.begin()
     const freshVerdict = verdict && isStale(verdict, beganAt) ? undefined : verdict
     let modern = false
@@ -175,7 +183,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
         },
         tell: toClientReason,
         onNoise(why) {
-          stopWarning?.()
+          stopWarning()
           reportNoise(why)
         },
         onProbeFatal() {
@@ -187,55 +195,52 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
         },
       })
       verdict = verdictOf(connection, beganAt, freshVerdict)
-      stopWarning?.()
+      stopWarning()
       alternatingProbe = undefined
       hasConnected = true
       opening = connection
       await options.opened(connection, beganAt)
       if (ending.signal.aborted) throw unavailable('is stopped')
       if (closedReason !== undefined) throw unavailable(`broke off: ${closedReason}`)
-      live = connection
-      state = undefined
-      reason = undefined
-      permanentError = undefined
-      nextAttemptAt = undefined
-      consecutiveFailures = 0
-      quietUntil = 0
-      backoff.succeeded()
+      markLive(connection)
       if (modern) recordModern(connection, beganAt)
       return connection
     } catch (error) {
-      stopWarning?.()
+      stopWarning()
       patient = false
       const stderrTail = connection?.stderrTail().trim()
       await connection?.close(0)
       // The server may have been replaced by another version.
       verdict = undefined
-      alternatingProbe =
-        alternatingProbe === 'probe' && probeFatal
-          ? 'plain'
-          : alternatingProbe !== undefined || probeFatal
-            ? 'probe'
-            : undefined
-      const why = messageOf(error).slice(0, MAX_REASON).replace(/\.$/, '')
-      const waitMs = ending.signal.aborted ? undefined : failed(why, stderrTail, requestedDelayOf(error))
-      const lasting = lastingCause(error)
-      permanentError = lasting
-        ? new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${toClientReason(why)}.`, {
-            hint: lasting.hint,
-            class: 'server_setup',
-            cause: error,
-          })
-        : isPegboardError(error) && REFUSALS.has(error.code)
-          ? refused(error)
-          : undefined
-      if (permanentError) throw permanentError
-      throw new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${toClientReason(why)}.`, {
-        class: classifyDisconnect(toClientReason(why)),
-        cause: error,
-        ...retryFields(waitMs),
-      })
+      alternatingProbe = nextProbe(alternatingProbe, probeFatal)
+      throw attemptFailed(error, stderrTail)
     }
+  }
+
+  function markLive(connection: Connection): void {
+    live = connection
+    state = undefined
+    reason = undefined
+    permanentError = undefined
+    nextAttemptAt = undefined
+    consecutiveFailures = 0
+    quietUntil = 0
+    backoff.succeeded()
+  }
+
+  /** Reports a failed attempt and plans the next one. @returns the error for the calls that waited for it */
+  function attemptFailed(error: unknown, stderrTail: string | undefined): PegboardError {
+    const why = messageOf(error).slice(0, MAX_REASON).replace(/\.$/, '')
+    const waitMs = ending.signal.aborted ? undefined : retryLater(why, stderrTail, requestedDelayOf(error))
+    permanentError = permanentErrorOf(error, why)
+    return permanentError ?? notConnected(why, error, retryFields(waitMs))
+  }
+
+  /** The error for calls if only a person can fix the problem. */
+  function permanentErrorOf(error: unknown, why: string): PegboardError | undefined {
+    const lasting = lastingCause(error)
+    if (lasting) return notConnected(why, error, { hint: lasting.hint, class: 'server_setup' })
+    return isPegboardError(error) && REFUSALS.has(error.code) ? refused(error) : undefined
   }
 
   /** The server answered the probe too late for this connection, but in time for the next. */
@@ -257,7 +262,8 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     if (state === 'connecting') become('connecting', why)
   }
 
-  function failed(why: string, stderrTail: string | undefined, askedMs: number | undefined): number {
+  /** @returns the delay before the next attempt, in milliseconds */
+  function retryLater(why: string, stderrTail: string | undefined, askedMs: number | undefined): number {
     const waitMs = backoff.failed(askedMs)
     // Logs a failure once and repetitions at debug level.
     log[state === 'failing' && why === reason ? 'debug' : 'warn'](tellWithPaths(why), {
@@ -393,6 +399,17 @@ function verdictOf({ era, transport, probe }: Connection, at: number, previous: 
   // The era was not probed this time, so the verdict keeps its age.
   if (probe === 'none' && previous?.era === era) return { ...previous, transport }
   return { era, transport, at, ...(era === 'legacy' && probe === 'silent' ? { silent: true as const } : {}) }
+}
+
+/**
+ * What the next attempt does, after the server died with and without the era probe: attempts with and without the probe
+ * then alternate, one process each. `undefined`: the server did not die so.
+ */
+type AlternatingProbe = 'probe' | 'plain' | undefined
+
+function nextProbe(now: AlternatingProbe, probeFatal: boolean): AlternatingProbe {
+  if (now === undefined) return probeFatal ? 'probe' : undefined
+  return now === 'probe' && probeFatal ? 'plain' : 'probe'
 }
 
 /** Whatever the class: Pegboard connects again by then, and the server may have been repaired. */
