@@ -12,7 +12,7 @@ import { type AttemptOutcome, openConnection, type Prior } from './open-connecti
 import type { Habits } from './per-client-queue.ts'
 import { createStdioTransport } from './stdio-transport.ts'
 import type { RecordAndReplay, UpstreamTransport } from './transport.ts'
-import type { ServerSettings } from './upstream-settings.ts'
+import type { HttpTarget, ServerSettings, StdioTarget } from './upstream-settings.ts'
 import type { ProcessServices, UpstreamShared } from './upstream-shared.ts'
 
 export type RequestOptions = Omit<FastRequest, 'onLimit'>
@@ -103,56 +103,75 @@ function refusesEra(error: unknown): boolean {
 }
 
 async function connectAs(options: ConnectOptions): Promise<Connection> {
-  const { target, where } = options.settings
-  const { id, record = (_id: string, transport: UpstreamTransport) => transport, replay } = options
-  if (replay)
-    try {
-      const transport = replay(id)
-      // The recording knows whether the server was of the older era, so the probe costs nothing.
-      return await openConnection(options, transport, transport.kind === 'sse' ? { kind: 'legacy' } : undefined, {})
-    } catch (error) {
-      throw createUnavailableError(error)
-    }
-  const legacy: Prior | undefined = options.verdict?.era === 'legacy' ? { kind: 'legacy' } : undefined
-  if (target.kind === 'stdio') {
-    const createTransport = (): UpstreamTransport => record(id, createStdioTransport({ ...options, target, where }))
-    const outcome: AttemptOutcome = {}
-    try {
-      return await openConnection(options, createTransport(), legacy, outcome)
-    } catch (error) {
-      if (legacy || options.signal.aborted) throw createUnavailableError(error)
-      if (outcome.probeFatal) options.onProbeFatal()
-      const prior = outcome.discover
-        ? { kind: 'modern' as const, discover: outcome.discover as never }
-        : outcome.probeFatal && !options.once && { kind: 'legacy' as const }
-      if (!prior) throw createUnavailableError(error)
-      return await openConnection(options, createTransport(), prior, {}).catch((again: unknown) => {
-        throw createUnavailableError(again)
-      })
-    }
+  const { replay, id } = options
+  const { target } = options.settings
+  if (replay) return await connectToRecording(options, () => replay(id))
+  return target.kind === 'stdio' ? await connectOverStdio(options, target) : await connectOverHttp(options, target)
+}
+
+const LEGACY: Prior = { kind: 'legacy' }
+/** A server known to be of the older era is not probed. */
+const knownEra = ({ verdict }: ConnectOptions): Prior | undefined => (verdict?.era === 'legacy' ? LEGACY : undefined)
+
+async function connectToRecording(options: ConnectOptions, replay: () => UpstreamTransport): Promise<Connection> {
+  try {
+    const transport = replay()
+    // The recording knows whether the server was of the older era, so the probe costs nothing.
+    return await openConnection(options, transport, transport.kind === 'sse' ? LEGACY : undefined, {})
+  } catch (error) {
+    throw createUnavailableError(error)
   }
-  const kinds: Array<'http' | 'sse'> =
-    target.kind === 'sse' || options.verdict?.transport === 'sse' ? ['sse'] : ['http', 'sse']
+}
+
+async function connectOverStdio(options: ConnectOptions, target: StdioTarget): Promise<Connection> {
+  const { where } = options.settings
+  const createTransport = (): UpstreamTransport =>
+    recorded(options, createStdioTransport({ ...options, target, where }))
+  const outcome: AttemptOutcome = {}
+  try {
+    return await openConnection(options, createTransport(), knownEra(options), outcome)
+  } catch (error) {
+    const prior = priorOfRestart(options, outcome)
+    if (!prior) throw createUnavailableError(error)
+    return await openConnection(options, createTransport(), prior, {}).catch((again: unknown) => {
+      throw createUnavailableError(again)
+    })
+  }
+}
+
+/** How to start a server again whose first attempt failed because of the probe; undefined if it was not that. */
+function priorOfRestart(options: ConnectOptions, { probeFatal, discover }: AttemptOutcome): Prior | undefined {
+  if (knownEra(options) || options.signal.aborted) return undefined
+  if (probeFatal) options.onProbeFatal()
+  if (discover) return { kind: 'modern', discover: discover as never }
+  return probeFatal && !options.once ? LEGACY : undefined
+}
+
+async function connectOverHttp(options: ConnectOptions, target: HttpTarget): Promise<Connection> {
+  const { settings, verdict, credentials, maxAnswerBytes } = options
+  const kinds: ReadonlyArray<'http' | 'sse'> =
+    target.kind === 'sse' || verdict?.transport === 'sse' ? ['sse'] : ['http', 'sse']
   let firstError: unknown
   let waitMs: number | undefined
   for (const kind of kinds) {
-    const transport = record(
-      id,
-      await createHttpTransport(options.settings, target, kind, options.credentials, options.maxAnswerBytes),
-    )
+    const transport = recorded(options, await createHttpTransport(settings, target, kind, credentials, maxAnswerBytes))
     try {
-      return await openConnection(options, transport, kind === 'http' ? legacy : { kind: 'legacy' }, {})
+      return await openConnection(options, transport, kind === 'http' ? knownEra(options) : LEGACY, {})
     } catch (error) {
       firstError ??= error
       waitMs ??= transport.retryAfterMs
-      // Only an endpoint that rejects POST can be the older HTTP+SSE kind.
-      const status = statusOf(error)
-      if (status === undefined || ![400, 404, 405, 406].includes(status)) break
+      if (!mayBeOlderTransport(error)) break
     }
   }
-  const key = Object.keys(target.headers).length > 0 ? `${where}.headers` : undefined
+  const key = Object.keys(target.headers).length > 0 ? `${settings.where}.headers` : undefined
   throw createUnavailableError(firstError, waitMs, key)
 }
+
+/** Only an endpoint that rejects POST can be of the older HTTP+SSE transport. */
+const mayBeOlderTransport = (error: unknown): boolean => [400, 404, 405, 406].includes(statusOf(error) ?? 0)
+
+const recorded = ({ id, record }: ConnectOptions, transport: UpstreamTransport): UpstreamTransport =>
+  record ? record(id, transport) : transport
 
 const createUnavailableError = (error: unknown, retryAfterMs?: number, key?: string): PegboardError => {
   const cause = pegboardCause(error)

@@ -184,7 +184,7 @@ async function readPages(
   const seen = new Set<string>()
   let cursor: string | undefined
   let bytes = 0
-  for (let page = 1; ; page++) {
+  for (;;) {
     const result = await connection.request(method, cursor === undefined ? {} : { cursor }, { timeoutMs: LIST_MS })
     pages.push(result)
     const part = result[key]
@@ -201,25 +201,24 @@ async function readPages(
     const next = result['nextCursor']
     if (typeof next !== 'string' || next === '') break
     // All pages, and their names, are in memory at once.
-    for (const one of part.slice(0, room)) bytes += sizeOf(one)
-    const stop =
-      items.length >= MAX_ITEMS
-        ? `${MAX_ITEMS} entries`
-        : page >= MAX_PAGES
-          ? `${MAX_PAGES} pages`
-          : bytes > MAX_LIST
-            ? `page ${page}: it has more than ${MAX_LIST} bytes`
-            : next.length > MAX_CURSOR
-              ? `page ${page}: its cursor has ${next.length} characters`
-              : seen.has(next)
-                ? 'a page it repeats'
-                : undefined
-    if (stop) {
-      warn(`${method} was cut at ${stop}`)
+    for (const one of part) bytes += sizeOf(one)
+    const end =
+      limitReached(items.length, pages.length, bytes, next) ?? (seen.has(next) ? 'a page it repeats' : undefined)
+    if (end !== undefined) {
+      warn(`${method} was cut at ${end}`)
       break
     }
     seen.add(next)
     cursor = next
   }
   return { items, pages }
+}
+
+/** The limit at which a list ends although it has another page. */
+function limitReached(items: number, pages: number, bytes: number, cursor: string): string | undefined {
+  if (items >= MAX_ITEMS) return `${MAX_ITEMS} entries`
+  if (pages >= MAX_PAGES) return `${MAX_PAGES} pages`
+  if (bytes > MAX_LIST) return `page ${pages}: it has more than ${MAX_LIST} bytes`
+  if (cursor.length > MAX_CURSOR) return `page ${pages}: its cursor has ${cursor.length} characters`
+  return undefined
 }

@@ -134,35 +134,39 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     // Other connections count their own use.
     if (via === link) idle.enter()
     try {
-      const connection = via.live ?? (await via.ready(options.signal))
-      try {
-        const result = await connection.request(method, params, options)
-        via.worked()
-        if (via === link) host.recovered()
-        return result
-      } catch (error) {
-        const why = loginWanted(error)
-        if (via === link && why !== undefined) host.refused(why)
-        if (!isPegboardError(error) || error.code !== 'E_UPSTREAM_UNAVAILABLE') throw error
-        if (error.cause !== SESSION_LOST) {
-          // It is unknown whether it ran, so it is never repeated. For a child process, its exit tells.
-          if (error.retryable && connection.transport !== 'stdio') via.troubled(connection, error)
-          throw error
-        }
-        // The server did not process the request, so repeating it is safe.
-        via.lost(connection, 'it lost the session', 0)
-        return await (await via.ready(options.signal)).request(method, params, options)
-      }
+      return await sendVia(via, method, params, options)
     } finally {
       if (via === link) idle.leave()
     }
   }
 
-  function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
-    return withConnectionOf(ctx.caller, (via) => callBy(via, record, input, ctx, relay))
+  async function sendVia(via: ReconnectingLink, method: string, params: Json, options: RequestOptions): Promise<Json> {
+    const connection = via.live ?? (await via.ready(options.signal))
+    try {
+      const result = await connection.request(method, params, options)
+      via.worked()
+      if (via === link) host.recovered()
+      return result
+    } catch (error) {
+      const why = loginWanted(error)
+      if (via === link && why !== undefined) host.refused(why)
+      if (!isPegboardError(error) || error.code !== 'E_UPSTREAM_UNAVAILABLE') throw error
+      if (error.cause !== SESSION_LOST) {
+        // It is unknown whether it ran, so it is never repeated. For a child process, its exit tells.
+        if (error.retryable && connection.transport !== 'stdio') via.troubled(connection, error)
+        throw error
+      }
+      // The server did not process the request, so repeating it is safe.
+      via.lost(connection, 'it lost the session', 0)
+      return await (await via.ready(options.signal)).request(method, params, options)
+    }
   }
 
-  async function callBy(
+  function call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult> {
+    return withConnectionOf(ctx.caller, (via) => callVia(via, record, input, ctx, relay))
+  }
+
+  async function callVia(
     via: ReconnectingLink,
     record: ToolRecord,
     input: unknown,
@@ -174,47 +178,60 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     // A new connection may list other tools than the approved ones.
     host.admit(record)
     assertUnchanged(via, record)
-    const params = { name: record.name, arguments: input, ...(connection.era === 'modern' ? retryOf(relay) : {}) }
     if (!log.terse) log.debug('asked', { callId: ctx.callId, tool: record.name, principal: ctx.caller.principal })
     // With a login per principal, the owner of a later task request is unknown.
     const mayRunAsTask = !ownLogins && runsAsTask(connection.era, connection.capabilities, record)
     if (relay.task && !mayRunAsTask) throw new ProtocolFailure(-32601, `${record.name} does not run as a task`)
-    const requestOptions = {
+    const isLegacy = connection.era === 'legacy'
+    const params = { name: record.name, arguments: input, ...(isLegacy ? {} : retryOf(relay)) }
+    const options = requestOptions(record, input, ctx, relay, isLegacy)
+    const ask = (method: string, own: Json): Promise<Json> => request(method, own, options, via)
+    if (isLegacy && mayRunAsTask && acceptsTasks(options.relay.clientCapabilities)) {
+      const created = await ask('tools/call', { ...params, task: relay.task ?? {} })
+      const { task } = created
+      return isRecord(task) ? toTaskResult(toModernTask(task), via) : toToolResult(record, created)
+    }
+    const result = onlyAsTask(record, connection)
+      ? await callAsTask(params, ask, (method, own) => requestInBackground(connection, method, own))
+      : await ask('tools/call', params)
+    return toCallResult(result, record, options.relay, via, ctx.caller)
+  }
+
+  function requestOptions(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay, isLegacy: boolean) {
+    return {
       timeoutMs: timeoutOf(host.settings(), record.name).timeoutMs ?? host.timeoutMs(),
       signal: ctx.signal,
       relay: relay.task ? withTaskSupport(relay) : relay,
       // Servers need not send progress without a listener.
       onProgress: relay.wantsProgress === false ? undefined : (params: Json) => report(params, ctx),
-      headers: record.mirrors && connection.era === 'modern' ? headersFor(record, input) : undefined,
+      headers: record.mirrors && !isLegacy ? headersFor(record, input) : undefined,
     }
-    if (connection.era === 'legacy' && mayRunAsTask && (relay.task || acceptsTasks(relay.clientCapabilities))) {
-      const created = await request('tools/call', { ...params, task: relay.task ?? {} }, requestOptions, via)
-      if (isRecord(created['task'])) return toTaskResult(toModernTask(created['task']), via)
-      return toToolResult(record, created)
-    }
-    const result = onlyAsTask(record, connection)
-      ? await callAsTask(
-          params,
-          (method, own) => request(method, own, requestOptions, via),
-          (method, own) =>
-            void connection
-              .request(method, own, { timeoutMs: SHORT_MS })
-              .catch((error: unknown) => log.debug(`${method}: ${messageOf(error)}`)),
-        )
-      : await request('tools/call', params, requestOptions, via)
-    const type = result['resultType']
-    if (type === 'input_required') return { kind: 'input_required', result }
+  }
+
+  /** Sends a request that no caller waits for. */
+  function requestInBackground(connection: Connection, method: string, params: Json): void {
+    connection
+      .request(method, params, { timeoutMs: SHORT_MS })
+      .catch((error: unknown) => log.debug(`${method}: ${messageOf(error)}`))
+  }
+
+  /** What the client gets: a question, a task, or the result of the tool. */
+  function toCallResult(
+    result: Json,
+    record: ToolRecord,
+    { clientCapabilities }: Relay,
+    via: ReconnectingLink,
+    who: RequestOwner,
+  ): ToolResult {
+    const { resultType, taskId } = result
+    if (resultType === 'input_required') return { kind: 'input_required', result }
     // The owner of later task requests is unknown.
-    if (type === 'task' && ownLogins)
+    if (resultType === 'task' && ownLogins)
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} returned a task that belongs to another login.`)
-    if (
-      type === 'task' &&
-      acceptsTasks(requestOptions.relay.clientCapabilities) &&
-      typeof result['taskId'] === 'string'
-    )
+    if (resultType === 'task' && acceptsTasks(clientCapabilities) && typeof taskId === 'string')
       return toTaskResult(result, via)
     const answer = toToolResult(record, result)
-    return instances.takeStopped(ctx.caller) ? warnOfLostState(answer) : answer
+    return instances.takeStopped(who) ? warnOfLostState(answer) : answer
   }
 
   function warnOfLostState(answer: McpAnswer): McpAnswer {
