@@ -93,24 +93,40 @@ export function createFastRequests(
   const unavailable = (reason: string, cause?: unknown): PegboardError =>
     new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} is not connected: ${tell(reason)}.`, { cause })
 
+  /** The open request with this id. */
+  const pendingCall = (id: unknown): Pending | undefined => (isOwnId(id) ? pending.get(numberOf(id)) : undefined)
+
+  /** @returns false if the request had ended before */
+  const end = (call: Pending): boolean => {
+    if (!pending.delete(call.number)) return false
+    call.settle()
+    return true
+  }
+
+  const fail = (call: Pending, error: unknown): boolean => {
+    if (!end(call)) return false
+    call.reject(error)
+    return true
+  }
+
   const failAll = (reason: string): void => {
     closed = reason
-    const openCalls = [...pending.values()]
-    pending.clear()
-    for (const call of openCalls) {
-      call.settle()
-      call.reject(unavailable(reason))
-    }
+    for (const call of [...pending.values()]) fail(call, unavailable(reason))
     events.closed(reason)
   }
 
-  const answer = (id: string, message: Message): void => {
-    const call = pending.get(numberOf(id))
+  const receiveAnswer = (message: Message): void => {
+    const { id, error, result } = message
+    if (!isOwnId(id)) {
+      if (!openIds.delete(String(id))) return
+      sanitize(message)
+      events.rest(message)
+      return
+    }
+    const call = pendingCall(id)
     // A late answer to a cancelled or timed-out request.
     if (!call) return
-    pending.delete(call.number)
-    call.settle()
-    const { error, result } = message
+    end(call)
     // Raw results were scanned on arrival. Definitions are not sanitized, because hidden text in them leads to
     // quarantine.
     if (isRecord(result) && !rawBytes(result) && !call.isList) {
@@ -126,42 +142,77 @@ export function createFastRequests(
     else call.resolve(result)
   }
 
-  const originOf = (on: string): Origin => {
-    if (!on.startsWith('p:')) return { relay: undefined, isOver: false }
-    const call = pending.get(numberOf(on))
-    return { relay: call?.relay, isOver: call === undefined }
+  const originOf = (on: string | undefined): Origin | undefined => {
+    if (on === undefined) return undefined
+    const call = pendingCall(on)
+    return { relay: call?.relay, isOver: isOwnId(on) && call === undefined }
   }
 
   const receive = (message: Message, on?: string): void => {
     const { id, method } = message
     if (method === undefined) {
-      if (typeof id === 'string' && id.startsWith('p:')) answer(id, message)
-      else if (openIds.delete(String(id))) {
-        sanitize(message)
-        events.rest(message)
-      }
+      receiveAnswer(message)
       return
     }
     if (message.params) sanitize(message.params)
     const params = message.params ?? {}
-    if (id === undefined && method === 'notifications/progress') {
-      const token = params['progressToken']
-      const call = typeof token === 'string' && token.startsWith('p:') ? pending.get(numberOf(token)) : undefined
-      if (call) {
-        call.onProgress?.(params)
-        return
-      }
+    const call =
+      id === undefined && method === 'notifications/progress' ? pendingCall(params['progressToken']) : undefined
+    if (call) {
+      call.onProgress?.(params)
+      return
     }
     // One notification stands for a whole list, so the last one must not be dropped.
     if (!method.endsWith('/list_changed') && !messageRate.take()) return
-    if (id !== undefined) {
-      events.request(message, on === undefined ? undefined : originOf(on))
+    if (id === undefined) {
+      events.notification(method, params, originOf(on))
+      if (isForSdk(method, params)) events.rest(message)
+    } else events.request(message, originOf(on))
+  }
+
+  /** The SDK needs only notifications for its own subscriptions; parsing a flood of logs would be slow. */
+  const isForSdk = (method: string, { requestId }: Json): boolean =>
+    method.startsWith('notifications/subscriptions/') ||
+    (method === 'notifications/cancelled' && openIds.has(String(requestId)))
+
+  const receiveOversize = (id: string | undefined, bytes: number, why: string | undefined): void => {
+    const call = pendingCall(id)
+    if (!call) {
+      const cause = why === undefined ? '' : `: it ${why}`
+      events.error(new Error(`a message of ${bytes} bytes was dropped${cause}`))
       return
     }
-    events.notification(method, params, on === undefined ? undefined : originOf(on))
-    // The SDK needs only notifications for its own subscriptions; parsing a flood of logs would be slow.
-    if (method.startsWith('notifications/subscriptions/')) events.rest(message)
-    else if (method === 'notifications/cancelled' && openIds.has(String(params['requestId']))) events.rest(message)
+    const message = `${name} answered with ${why === undefined ? `${bytes} bytes` : `what ${why}`}.`
+    // Only results of calls may be long, which limits what is kept.
+    const isLong = call.isCall && why === undefined
+    fail(call, isLong ? resultTooLarge(message) : new PegboardError('E_TOO_LARGE', message))
+  }
+
+  /** Sends a pending request, and fails it if it cannot be sent. */
+  const post = (
+    call: Pending,
+    method: string,
+    params: Json,
+    { onProgress, headers }: FastRequest,
+    stream: AbortController | undefined,
+  ): void => {
+    const id = idOf(call)
+    const body = onProgress
+      ? { ...params, _meta: { ...(params['_meta'] as Json | undefined), progressToken: id } }
+      : params
+    try {
+      const sent = transport.send(
+        { jsonrpc: '2.0', id, method, params: body },
+        stream && {
+          requestSignal: stream.signal,
+          onRequestStreamEnd: () => fail(call, unavailable('it ended the answer early')),
+          ...(headers ? { headers } : {}),
+        },
+      )
+      sent?.catch((error: unknown) => fail(call, sendFailure(name, error, transport)))
+    } catch (error) {
+      fail(call, isPegboardError(error) ? unavailable(error.message) : error)
+    }
   }
 
   return {
@@ -175,57 +226,32 @@ export function createFastRequests(
           if (openIds.size > 0 || [...pending.values()].some(({ isCall }) => !isCall)) return 'lists'
           return pending.size > 0 ? 'calls' : 'nothing'
         },
-        oversize(id, bytes, why) {
-          const call = id === undefined ? undefined : pending.get(numberOf(id))
-          if (!call)
-            return events.error(
-              new Error(`a message of ${bytes} bytes was dropped${why === undefined ? '' : `: it ${why}`}`),
-            )
-          pending.delete(call.number)
-          call.settle()
-          const message = `${name} answered with ${why === undefined ? `${bytes} bytes` : `what ${why}`}.`
-          // Only results of calls may be long, which limits what is kept.
-          const isLong = call.isCall && why === undefined
-          call.reject(isLong ? resultTooLarge(message) : new PegboardError('E_TOO_LARGE', message))
-        },
+        oversize: receiveOversize,
       }),
     send(message, options) {
       if (message.id !== undefined && message.method !== undefined) openIds.add(String(message.id))
       return transport.send(message, options)
     },
     request(method, params, options) {
-      const { signal } = options
+      const { signal, timeoutMs } = options
       if (closed !== undefined) return Promise.reject(unavailable(closed))
       if (signal?.aborted) return Promise.reject(abortReason(signal))
       return new Promise<Json>((resolve, reject) => {
         const stream = transport.kind === 'http' ? new AbortController() : undefined
-        const drop = (error: unknown): boolean => {
-          if (!pending.delete(call.number)) return false
-          settle()
-          reject(error)
-          return true
-        }
         const abandon = (error: unknown, reason: string): void => {
-          if (!drop(error)) return
+          if (!fail(call, error)) return
           // On 2026-era HTTP the only way to cancel is to close the stream; elsewhere the server is notified.
-          if (!stream || cancelMeta() === undefined) cancel(`p:${call.number}`, reason)
+          if (!stream || cancelMeta() === undefined) cancel(idOf(call), reason)
           stream?.abort()
         }
         const onAbort = (): void => abandon(abortReason(signal as AbortSignal), 'cancelled')
-        const limit = createCountdown(
-          options.timeoutMs,
-          () =>
-            abandon(
-              new PegboardError('E_TIMEOUT', `${name} did not answer ${method} within ${options.timeoutMs} ms.`),
-              'timed out',
-            ),
-          clock,
-        )
+        const onTimeout = (): void =>
+          abandon(
+            new PegboardError('E_TIMEOUT', `${name} did not answer ${method} within ${timeoutMs} ms.`),
+            'timed out',
+          )
+        const limit = createCountdown(timeoutMs, onTimeout, clock)
         options.onLimit?.(limit)
-        const settle = (): void => {
-          limit.stop()
-          signal?.removeEventListener('abort', onAbort)
-        }
         signal?.addEventListener('abort', onAbort, { once: true })
         const call: Pending = {
           number: ++lastNumber,
@@ -235,26 +261,13 @@ export function createFastRequests(
           reject,
           onProgress: options.onProgress,
           relay: options.relay,
-          settle,
+          settle() {
+            limit.stop()
+            signal?.removeEventListener('abort', onAbort)
+          },
         }
         pending.set(call.number, call)
-        const id = `p:${call.number}`
-        const body = options.onProgress
-          ? { ...params, _meta: { ...(params['_meta'] as Json | undefined), progressToken: id } }
-          : params
-        try {
-          const sent = transport.send(
-            { jsonrpc: '2.0', id, method, params: body },
-            stream && {
-              requestSignal: stream.signal,
-              onRequestStreamEnd: () => drop(unavailable('it ended the answer early')),
-              ...(options.headers ? { headers: options.headers } : {}),
-            },
-          )
-          sent?.catch((error: unknown) => drop(sendFailure(name, error, transport)))
-        } catch (error) {
-          drop(isPegboardError(error) ? unavailable(error.message) : error)
-        }
+        post(call, method, params, options, stream)
       })
     },
   }
@@ -276,6 +289,8 @@ export function createFastRequests(
   }
 }
 
+const idOf = ({ number }: Pending): string => `p:${number}`
+const isOwnId = (id: unknown): id is string => typeof id === 'string' && id.startsWith('p:')
 const numberOf = (id: string): number => Number(id.slice(2))
 
 /**

@@ -73,6 +73,16 @@ export function createServerRequestRouter(
     return waiting.every(({ principal }) => principal === waiting[0]?.principal) ? waiting : undefined
   }
 
+  /** @returns why there is none, as a text */
+  function findClientToAsk(params: Json, origin: Origin | undefined): Relay | string {
+    const task = relatedTask(params)
+    if (task !== undefined) {
+      const waiting = waitingFor(task)
+      return waiting ? (waiting.at(-1) ?? NOBODY) : SAME_ID
+    }
+    return callerOf(origin) ?? (!origin && callQueue.size > 1 ? SEVERAL : NOBODY)
+  }
+
   async function relayRequest(
     method: string,
     params: Json,
@@ -88,15 +98,12 @@ export function createServerRequestRouter(
       refused(method, messageOf(error))
       throw error
     }
-    const task = relatedTask(params)
     const refuse = (why: string): ReturnType<typeof refuseServerRequest> => {
       refused(method, why)
       return refuseServerRequest(method, why)
     }
-    const waiting = task === undefined ? [] : waitingFor(task)
-    if (!waiting) return refuse(SAME_ID)
-    const relay = task === undefined ? callerOf(origin) : waiting.at(-1)
-    if (!relay) return refuse(task === undefined && !origin && callQueue.size > 1 ? SEVERAL : 'no client waits for it')
+    const relay = findClientToAsk(params, origin)
+    if (typeof relay === 'string') return refuse(relay)
     const count = (counts.get(relay) ?? 0) + 1
     if (count > MAX_A_CALL[ask] || openRequests.size > MAX_OPEN) return refuse('the server sent too many requests')
     counts.set(relay, count)
@@ -166,6 +173,7 @@ const MAX_A_CALL: Readonly<Record<ServerRequestKind, number>> = {
   roots: 100,
 }
 
+const NOBODY = 'no client waits for it'
 const SAME_ID = 'several clients wait for a task with this id'
 const SEVERAL = 'calls of several clients run at the server, and it does not name the call'
 

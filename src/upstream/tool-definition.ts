@@ -67,30 +67,13 @@ const SCHEMA = { bytes: 192 * 1024, depth: 32, subschemas: 1_000 } as const
 /** Validates a definition. @returns the definition, or why it cannot be used: servers may send anything */
 export function readDefinition(raw: unknown): ToolRecord | string {
   if (!isRecord(raw)) return 'a tool that is not an object'
-  const { name, annotations, inputSchema, outputSchema } = raw
+  const { name, annotations, inputSchema } = raw
   if (typeof name !== 'string' || name.trim() === '') return 'a tool whose name is not a string'
-  const quotedName = JSON.stringify(name.slice(0, 60))
-  if (name.length > MAX_NAME) return `${quotedName}: its name has ${name.length} characters`
-  // Schemas may be nested one level deeper.
-  if (Object.keys(raw).some((key) => !SCHEMAS.has(key) && deeperThan(raw[key], ENTRY.depth - 1)))
-    return `${quotedName}: it is more than ${ENTRY.depth} deep`
-  if (inputSchema !== undefined && !isRecord(inputSchema)) return `${quotedName}: its inputSchema is not an object`
-  const dialect = inputSchema && dialectFault(inputSchema)
-  if (dialect) return `${quotedName}: its inputSchema ${dialect}`
-  const unreadable = inputSchema && objectFault(inputSchema)
-  if (unreadable) return `${quotedName}: its inputSchema ${unreadable}`
-  const schemas = [inputSchema, outputSchema, annotations].filter((schema) => schema !== undefined)
-  for (const schema of schemas) {
-    const fault = shapeFault(schema)
-    if (fault) return `${quotedName}: ${fault}`
-  }
+  const structureProblem = structureFault(raw, name)
+  if (structureProblem) return `${JSON.stringify(name.slice(0, 60))}: ${structureProblem}`
   const text = JSON.stringify(raw)
-  // Most schemas are small and have no references, which their text shows.
-  for (const schema of text.length > SCHEMA.bytes || text.includes('"$ref"') ? schemas : []) {
-    const fault = sizeFault(schema)
-    if (fault) return `${quotedName}: ${fault}`
-  }
-  if (text.length > MAX_DEFINITION) return `${quotedName}: its definition has ${text.length} bytes`
+  const sizeProblem = sizeFault(raw, text)
+  if (sizeProblem) return `${JSON.stringify(name.slice(0, 60))}: ${sizeProblem}`
   const annotationRecord = isRecord(annotations) ? annotations : undefined
   const hash = fingerprint(raw)
   const byName = effectByName(name)
@@ -105,6 +88,40 @@ export function readDefinition(raw: unknown): ToolRecord | string {
     hash,
     stamp: stampOf(Buffer.from(hash, 'hex')),
   }
+}
+
+/** Why a definition cannot be used, apart from its size. Afterwards it is safe to write it as JSON. */
+function structureFault(raw: Json, name: string): string | undefined {
+  if (name.length > MAX_NAME) return `its name has ${name.length} characters`
+  // Schemas may be nested one level deeper.
+  if (Object.keys(raw).some((key) => !SCHEMAS.has(key) && deeperThan(raw[key], ENTRY.depth - 1)))
+    return `it is more than ${ENTRY.depth} deep`
+  const { inputSchema } = raw
+  if (inputSchema !== undefined) {
+    if (!isRecord(inputSchema)) return 'its inputSchema is not an object'
+    const fault = dialectFault(inputSchema) ?? objectFault(inputSchema)
+    if (fault) return `its inputSchema ${fault}`
+  }
+  return firstFault(raw, shapeFault)
+}
+
+/** @param text the definition as JSON */
+function sizeFault(raw: Json, text: string): string | undefined {
+  // Most schemas are small and have no references, which their text shows.
+  const mayBeLarge = text.length > SCHEMA.bytes || text.includes('"$ref"')
+  const fault = mayBeLarge ? firstFault(raw, schemaSizeFault) : undefined
+  return fault ?? (text.length > MAX_DEFINITION ? `its definition has ${text.length} bytes` : undefined)
+}
+
+function firstFault(
+  { inputSchema, outputSchema, annotations }: Json,
+  faultOf: (schema: unknown) => string | undefined,
+): string | undefined {
+  for (const schema of [inputSchema, outputSchema, annotations]) {
+    const fault = schema === undefined ? undefined : faultOf(schema)
+    if (fault) return fault
+  }
+  return undefined
 }
 
 // The version-independent URLs of all drafts.
@@ -137,18 +154,20 @@ function hasUnsupportedPattern(schema: unknown): boolean {
     const node = pending.pop()
     if (typeof node !== 'object' || node === null) continue
     for (const [key, value] of Object.entries(node)) {
-      const patterns =
-        key === 'pattern' && typeof value === 'string'
-          ? [value]
-          : key === 'patternProperties' && isRecord(value)
-            ? Object.keys(value)
-            : []
-      if (patterns.some((one) => UNSUPPORTED.test(one.replaceAll('\\\\', '')) || !isRegexPattern(one))) return true
+      if (patternsIn(key, value).some(isUnsupportedPattern)) return true
       pending.push(value)
     }
   }
   return false
 }
+
+function patternsIn(key: string, value: unknown): readonly string[] {
+  if (key === 'pattern' && typeof value === 'string') return [value]
+  return key === 'patternProperties' && isRecord(value) ? Object.keys(value) : []
+}
+
+const isUnsupportedPattern = (pattern: string): boolean =>
+  UNSUPPORTED.test(pattern.replaceAll('\\\\', '')) || !isRegexPattern(pattern)
 
 function listedCharacters(definition: Definition, text: string): number | undefined {
   const { title, untitled, description, input, extra } = definition
@@ -243,26 +262,23 @@ function shapeFault(schema: unknown): string | undefined {
       if (typeof node !== 'object' || node === null) continue
       if (!Array.isArray(node) && ++objects > SCHEMA.subschemas)
         return `its schema has more than ${SCHEMA.subschemas} parts`
-      const keys = Object.keys(node)
-      if (depth === SCHEMA.depth && keys.length > 0) return `its schema is more than ${SCHEMA.depth} deep`
-      for (const key of keys) {
-        const value: unknown = (node as Json)[key]
-        if (typeof value === 'object') next.push(value)
-        else if (
-          (key === '$ref' || key === '$dynamicRef') &&
-          typeof value === 'string' &&
-          /^([a-z][a-z0-9+.-]*:|\/\/)/i.test(value)
-        )
-          return `its schema refers to ${JSON.stringify(value.slice(0, 80))}`
-      }
+      const values = Object.values(node)
+      if (depth === SCHEMA.depth && values.length > 0) return `its schema is more than ${SCHEMA.depth} deep`
+      const { $ref, $dynamicRef } = node as Json
+      const remote = [$ref, $dynamicRef].find(isRemoteReference)
+      if (remote !== undefined) return `its schema refers to ${JSON.stringify(remote.slice(0, 80))}`
+      for (const value of values) if (typeof value === 'object') next.push(value)
     }
     level = next
   }
   return undefined
 }
 
+const isRemoteReference = (ref: unknown): ref is string =>
+  typeof ref === 'string' && /^([a-z][a-z0-9+.-]*:|\/\/)/i.test(ref)
+
 /** The same for its size, with references expanded. */
-function sizeFault(schema: unknown): string | undefined {
+function schemaSizeFault(schema: unknown): string | undefined {
   const bytes = JSON.stringify(schema).length
   if (bytes > SCHEMA.bytes) return `its schema has ${bytes} bytes`
   return expandedSchemaSize(schema) > MAX_EXPANDED_SCHEMA_SIZE

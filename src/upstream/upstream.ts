@@ -496,24 +496,28 @@ export function createUpstream(
   /** @param whose caller of the connection it arrived on; absent: the first connection */
   function onNotification(method: string, params: Json, attributed: boolean, whose?: RequestOwner): void {
     const list = changedList(method)
+    const { uri } = params
+    if (list) refresh.changed(list)
+    else if (method === 'notifications/message') {
+      if (!attributed && !publisher.isQuarantined) tellCallers(whose, (who) => hooks.onLog?.(module, params, who))
+    } else if (method === 'notifications/resources/updated') {
+      if (typeof uri === 'string') tellCallers(whose, (who) => hooks.onResourceUpdated?.(module, uri, who))
+    } else if (method === 'notifications/tasks/status') onTaskStatus(params, whose)
+  }
+
+  /** Calls `tell` without a caller for a shared connection, otherwise with the one it belongs to, if any. */
+  function tellCallers(whose: RequestOwner | undefined, tell: (who?: RequestOwner) => void): void {
     const who = whose ?? instances.holder
-    if (list) {
-      refresh.changed(list)
-    } else if (method === 'notifications/message') {
-      if (attributed || publisher.isQuarantined) return
-      if (kind() === 'shared') hooks.onLog?.(module, params)
-      // Messages to one caller go to this caller only.
-      else if (who) hooks.onLog?.(module, params, who)
-    } else if (method === 'notifications/resources/updated' && typeof params['uri'] === 'string') {
-      if (kind() === 'shared') hooks.onResourceUpdated?.(module, params['uri'])
-      else if (who) hooks.onResourceUpdated?.(module, params['uri'], who)
-    } else if (method === 'notifications/tasks/status') {
-      const { taskId } = params
-      const isMain = whose === undefined && typeof taskId === 'string'
-      const task = toModernTask(isMain ? { ...params, taskId: instances.nameTask(taskId, link) } : params)
-      openTasks.record(task)
-      hooks.onTask?.(module, task)
-    }
+    if (kind() === 'shared') tell()
+    else if (who) tell(who)
+  }
+
+  function onTaskStatus(params: Json, whose: RequestOwner | undefined): void {
+    const { taskId } = params
+    const isMain = whose === undefined && typeof taskId === 'string'
+    const task = toModernTask(isMain ? { ...params, taskId: instances.nameTask(taskId, link) } : params)
+    openTasks.record(task)
+    hooks.onTask?.(module, task)
   }
 
   return {
