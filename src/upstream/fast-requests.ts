@@ -289,9 +289,19 @@ export function createFastRequests(
   }
 }
 
+// Ids of requests, see `FastRequests`.
 const idOf = ({ number }: Pending): string => `p:${number}`
-const isOwnId = (id: unknown): id is string => typeof id === 'string' && id.startsWith('p:')
+export const isOwnId = (id: unknown): id is string => typeof id === 'string' && id.startsWith('p:')
 const numberOf = (id: string): number => Number(id.slice(2))
+
+/** How many bytes of an oversized message to search for its id, at each end. */
+const ENDS = 1_024
+
+/** The id of the request that an oversized message answers, from its first and last kilobyte. */
+export function answeredId(head: Buffer, tail: Buffer): string | undefined {
+  const ends = `${tail.subarray(-ENDS).toString('latin1')}\n${head.subarray(0, ENDS).toString('latin1')}`
+  return /"id"\s*:\s*"(p:\d+)"/.exec(ends)?.[1]
+}
 
 /**
  * Messages per second that a server may send besides answers and progress: more than any needs, less than Pegboard

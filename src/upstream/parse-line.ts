@@ -8,6 +8,7 @@ import { rawResult } from '../core/raw-result.ts'
 import { mayForgeNotice } from '../core/sanitize.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { isList, withExactIntegers } from './exact-integers.ts'
+import { isOwnId } from './fast-requests.ts'
 
 // Above this size, scanning the bytes costs less than parsing and serializing them.
 const LARGE = 8 * 1024
@@ -42,7 +43,7 @@ export function parseLine(line: Buffer, parts: readonly Buffer[]): readonly unkn
 function toRawAnswer(line: Buffer, parts: readonly Buffer[]): Message | undefined {
   if (mayForgeNotice(line) || mayImitateError(line)) return undefined
   const answer = scanAnswer(line)
-  if (typeof answer === 'string' || !answer.id.startsWith('p:')) return undefined
+  if (typeof answer === 'string' || !isOwnId(answer.id)) return undefined
   const result = rawResult(parts, answer)
   return result && { jsonrpc: '2.0', id: answer.id, result }
 }

@@ -6,10 +6,10 @@ import { randomId } from '../core/random-id.ts'
 import type { RequestOwner } from '../core/tool.ts'
 import type { Connection } from './connection.ts'
 import type { Credentials } from './http-credentials.ts'
-import type { OpenTasks } from './open-tasks.ts'
 import type { Habits } from './per-client-queue.ts'
 import { emptyListing, type FreshListing, readListing } from './read-listing.ts'
 import { createReconnectingLink, type LinkOptions, type ReconnectingLink } from './reconnecting-link.ts'
+import type { OpenTasks } from './server-tasks.ts'
 import type { InstanceKind } from './stateful-servers.ts'
 
 /** The connections of a server whose callers do not share one. The first caller gets the connection used for lists. */

@@ -18,18 +18,15 @@ import { createCredentials } from './http-credentials.ts'
 import { createIdleTimer } from './idle-timer.ts'
 import { ALL, createListRefresh } from './list-refresh.ts'
 import { loadManifest, manifestKey, saveManifest } from './manifest.ts'
-import { loginCommand } from './oauth/token-refresh.ts'
-import { createOpenTasks } from './open-tasks.ts'
 import { mayInstall } from './package-download.ts'
-import { createPrincipalLogins } from './principal-logins.ts'
-import { createPrivateLists, type PrivateList } from './private-lists.ts'
+import { createPrincipalAccess } from './principal-access.ts'
 import { emptyListing, type FreshListing, type Listing, readListing } from './read-listing.ts'
 import { createReconnectingLink, type ReconnectingLink } from './reconnecting-link.ts'
 import { createClaims } from './resource-claims.ts'
 import { createServerCalls, retryOf } from './server-calls.ts'
 import { createEndpoints, type EndpointsHost } from './server-endpoints.ts'
 import { createInstances, nameOfPrincipal } from './server-instances.ts'
-import { hasTasks, runsAsTask } from './server-tasks.ts'
+import { createOpenTasks, hasTasks, runsAsTask } from './server-tasks.ts'
 import { type InstanceKind, isStateful } from './stateful-servers.ts'
 import { createTaskRelay } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
@@ -137,42 +134,36 @@ export function createUpstream(
   let lastDescription = ''
   let listing: Listing = emptyListing
 
-  // If each principal logs in, a list is valid only for the login it came from, unless the server says otherwise.
-  let listIsPrivate = initialSettings.auth?.perPrincipal === true
   const loggedIn = (): void => {
     catalog.touch()
     if (link.live) become('ready')
     else if (state === 'failing') link.later(0)
   }
-  const principals = initialSettings.auth?.perPrincipal
-    ? createPrincipalLogins(id, initialSettings, shared, log, (isOtherFirst) => {
-        if (listIsPrivate && link.live) privateLists?.keep(principals?.known ?? [])
-        if (isOtherFirst) {
-          link.rest(REST_MS)
-          link.later(0)
-        }
-        loggedIn()
+  /** Only if each principal logs in. */
+  const access = initialSettings.auth?.perPrincipal
+    ? createPrincipalAccess({
+        id,
+        settings: initialSettings,
+        shared,
+        log,
+        isConnected: () => link.live !== undefined,
+        loginsChanged(isOtherFirst) {
+          if (isOtherFirst) {
+            link.rest(REST_MS)
+            link.later(0)
+          }
+          loggedIn()
+        },
+        firstListChanged: () => refresh.changed('tools'),
+        read: (principal) =>
+          instances.using({ principal }, async (via) => {
+            const wasConnected = via.live
+            const connection = await via.ready()
+            return wasConnected && (await readListing(connection, new Set(['tools']), emptyListing, warn))
+          }),
       })
     : undefined
-  const privateLists =
-    principals &&
-    createPrivateLists({
-      clock,
-      log,
-      read: (principal) =>
-        instances.using({ principal }, async (via) => {
-          const wasConnected = via.live
-          const connection = await via.ready()
-          if (!wasConnected) return undefined
-          return createPrivateList(await readListing(connection, new Set(['tools']), emptyListing, warn))
-        }),
-      changed(principal) {
-        if (principal === principals.first) refresh.changed('tools')
-        catalog.touch()
-      },
-      refused: principals.refused,
-    })
-  const credentials = principals?.credentials ?? createCredentials(id, settings, shared, log, loggedIn)
+  const credentials = access?.credentials ?? createCredentials(id, settings, shared, log, loggedIn)
   let asks = false
   const habits = {
     get asks() {
@@ -236,7 +227,7 @@ export function createUpstream(
   })
   const kind = (): InstanceKind => {
     if (settings.instance !== undefined) return settings.instance
-    if (principals) return 'principal'
+    if (access) return 'principal'
     return asks || stateful() ? 'session' : 'shared'
   }
   const instances = createInstances({
@@ -250,17 +241,17 @@ export function createUpstream(
     kind,
     isSilent,
     keepsState: () => (settings.instance === undefined ? stateful() : settings.instance !== 'shared'),
-    mayShare: () => settings.instance === undefined && !principals && !stateful(),
-    mainOwner: () => (principals ? principals.first && nameOfPrincipal(principals.first) : null),
+    mayShare: () => settings.instance === undefined && !access && !stateful(),
+    mainOwner: () => (access ? access.first && nameOfPrincipal(access.first) : null),
     credentials: (principal, loggedIn) =>
-      principals
+      access
         ? createCredentials(id, settings, shared, log, loggedIn, principal)
         : // Shared by all connections, so no connection closes them.
           { open: credentials.open, close: () => undefined },
     follows: (key) => endpoints.follows(key),
     opened(key, { principal }, connection, read) {
       endpoints.restore(key, connection)
-      if (principal !== undefined && listIsPrivate) privateLists?.set(principal, createPrivateList(read))
+      if (principal !== undefined) access?.keepListOf(principal, read)
     },
     notification: (who, method, params, attributed) => onNotification(method, params, attributed, who),
     freeMain() {
@@ -276,7 +267,7 @@ export function createUpstream(
     log,
     link,
     instances,
-    ownLogins: principals !== undefined,
+    ownLogins: access !== undefined,
     idle,
     openTasks,
     observer: shared.observer,
@@ -289,7 +280,7 @@ export function createUpstream(
     },
     changed: () => refresh.changed('tools'),
     refused: (why) => become('failing', why),
-    refusedTo: (principal) => principals?.refused(principal),
+    refusedTo: (principal) => access?.refused(principal),
   })
   const inCallSlot: EndpointsHost['inCallSlot'] = (method, relay, signal, work) => {
     const what = `${method} of ${id}`
@@ -298,7 +289,7 @@ export function createUpstream(
   type Ask = (via: ReconnectingLink, params: Json) => Promise<Json>
   /** Requests about a task go to its connection. With a login per principal the caller of a task request is unknown. */
   async function askByTask(params: Json, relay: Relay, ask: Ask): Promise<Json> {
-    if (principals) return await withConnectionOf({}, (via) => ask(via, params))
+    if (access) return await withConnectionOf({}, (via) => ask(via, params))
     const { taskId } = params
     const instanceTask = instances.ofTask(taskId)
     if (!instanceTask) return await withConnectionOf(relay, (via) => ask(via, params))
@@ -333,7 +324,7 @@ export function createUpstream(
     keyOf: (who) => instances.keyOf(who),
     inCallSlot,
     tasks: createTaskRelay({ clock, record: openTasks.record, ...forEndpoints }),
-    hasTasks: () => !principals && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
+    hasTasks: () => !access && hasTasks((link.live ?? link.verdict)?.era ?? 'legacy', capabilities),
     timeoutMs,
     log,
     promptNamed: (exposed) => publisher.promptNamed(exposed),
@@ -358,7 +349,7 @@ export function createUpstream(
   }
 
   function mayRunAsTask(record: ToolRecord): boolean {
-    return !principals && runsAsTask(link.verdict?.era ?? 'legacy', capabilities, record)
+    return !access && runsAsTask(link.verdict?.era ?? 'legacy', capabilities, record)
   }
 
   /** No tool is approved, so clients see no text of the server. */
@@ -370,7 +361,10 @@ export function createUpstream(
     state = next
     reason = why
     detail = more
-    const status = ownerStatus()
+    describe(ownerStatus())
+  }
+
+  function describe(status: OwnerStatus): void {
     const text = JSON.stringify(status)
     if (text === lastDescription) return
     lastDescription = text
@@ -384,7 +378,7 @@ export function createUpstream(
     const shown = reason !== undefined && state !== 'stopped' && isSilent() ? withoutServerText(reason) : reason
     return {
       state,
-      ...omitUndefined({ reason: shown, reasonFor: shown === undefined ? undefined : principals?.reasonFor(shown) }),
+      ...omitUndefined({ reason: shown, reasonFor: shown === undefined ? undefined : access?.reasonFor(shown) }),
       ...(reason === undefined || nextAttemptAt === undefined ? {} : { nextAttemptAt }),
       ...(waits && startMs !== undefined ? { startsInMs: startMs } : {}),
     }
@@ -393,12 +387,7 @@ export function createUpstream(
   // Tools of a failing server stay listed: changing lists cost clients their caches, and a call explains the failure.
   function available({ principal }: Caller, record?: Pick<ToolRecord, 'text'>): true | string {
     if (state === 'stopped') return reason === undefined ? `${id} is stopped` : `${id} is stopped (${reason})`
-    if (!principals) return true
-    if (!principals.has(principal)) return loginCommand(id, principal)
-    if (!listIsPrivate) return true
-    // The principal's own list must contain exactly this definition.
-    if (record ? privateLists?.has(principal, record.text) : principal === principals.first) return true
-    return `what ${id} lists is private to another login`
+    return access?.refusal(principal, record?.text) ?? true
   }
 
   async function readLists(
@@ -410,16 +399,7 @@ export function createUpstream(
       if (isPegboardError(error) && error.code === 'E_LOOP_DETECTED') rejectLoop()
       throw error
     })
-    if (!principals || !privateLists) return read
-    if (kinds.has('tools')) {
-      listIsPrivate = read.pages?.some(({ cacheScope }) => cacheScope !== 'public') === true
-      const { first } = principals
-      if (first !== undefined && listIsPrivate) privateLists.set(first, createPrivateList(read), true)
-      privateLists.keep(listIsPrivate ? principals.known : [])
-    }
-    // Resources of one login are shown to this login only. A resource named in a result is read with the caller's own
-    // login.
-    return { ...read, resources: [], templates: [], prompts: [] }
+    return access ? access.filterLists(read, kinds) : read
   }
 
   /** Its list contains Pegboard's own tools. */
@@ -451,9 +431,8 @@ export function createUpstream(
     detail = undefined
     setServerInfo(connection)
     const status = ownerStatus()
-    const text = JSON.stringify(status)
-    if (!publisher.publish(next, status, definitions) && text !== lastDescription) catalog.describe(module, status)
-    lastDescription = text
+    if (publisher.publish(next, status, definitions)) lastDescription = JSON.stringify(status)
+    else describe(status)
     claims.begun()
     // A list that could not be read proves nothing.
     if (!next.missing && claims.keepOnly(namesOf(next))) catalog.touch()
@@ -464,7 +443,7 @@ export function createUpstream(
   /** For the next start. */
   function keep({ capabilities, server }: Connection): void {
     const { verdict } = link
-    if (listIsPrivate || !verdict || !manifests) return
+    if (access?.listIsPrivate || !verdict || !manifests) return
     // When the process is idle, because encoding costs as much as reading the lists did.
     shared.saveLater.schedule(key, () => {
       const make = () => ({
@@ -609,9 +588,8 @@ export function createUpstream(
       refresh.stop()
       idle.end()
       become('stopped', why)
-      privateLists?.stop()
       credentials.close()
-      principals?.close()
+      access?.close()
       await Promise.all([link.stop(graceMs), instances.close(graceMs)])
     },
   }
@@ -622,12 +600,6 @@ const capacityOf = ({ maxConcurrent, maxQueued, where }: ServerSettings): Capaci
   maxQueued,
   setting: `${where}.maxQueued`,
 })
-
-/** The shortest lifetime of a list's pages applies. */
-function createPrivateList({ tools, pages = [] }: FreshListing): PrivateList {
-  const ttls = pages.flatMap(({ ttlMs }) => (typeof ttlMs === 'number' ? [ttlMs] : []))
-  return { texts: new Set(tools.map(({ text }) => text)), ttlMs: ttls.length > 0 ? Math.min(...ttls) : undefined }
-}
 
 /** Waiting for a task's result may take as long as the task. */
 const TASK_MS = 24 * 60 * 60_000

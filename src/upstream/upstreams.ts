@@ -11,6 +11,7 @@ import { createWatchdog } from '../programs/watchdog.ts'
 import { createTimestamps } from './resource-claims.ts'
 import { createSpawnQueue } from './spawn-queue.ts'
 import { createStartQueue } from './start-queue.ts'
+import { createToolSearch, isNamed, type RunningServer, type Sees, type ToolSearch } from './tool-search.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
 import { restartKeyOf, type ServerSettings } from './upstream-settings.ts'
 import type { UpstreamServices, UpstreamShared } from './upstream-shared.ts'
@@ -27,8 +28,6 @@ export interface UpstreamsOptions extends Pick<UpstreamServices, Needed>, Partia
    */
   readonly delayMs?: { readonly cold?: number; readonly known?: number }
 }
-
-type Sees = (module: string) => boolean
 
 /** All configured MCP servers. They connect independently. `Upstream` describes the members that both have. */
 export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSettings>>, readonly UpstreamStatus[]> {
@@ -62,14 +61,7 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   ended(session: string): void
   /** @throws PegboardError also E_NOT_FOUND */
   ping(id: string, signal?: AbortSignal): Promise<number | undefined>
-  /**
-   * Called for an unknown tool name. Starts an unknown server that the name begins with, and waits for it. Otherwise
-   * reads the lists of running servers again, at most once a minute, and of an idle server that the name begins with.
-   * @returns whether to look again
-   * @param options.signal aborted when nobody waits any more
-   * @param options.sees modules that the caller sees; default all
-   */
-  missed(name: string, options?: { readonly signal?: AbortSignal | undefined; readonly sees?: Sees }): Promise<boolean>
+  readonly missed: ToolSearch['missed']
   /** Name of the disabled server that a tool name begins with. @param sees as for `missed` */
   disabledServer(name: string, sees: Sees): string | undefined
   /**
@@ -90,15 +82,6 @@ const KEEP_LONGEST_MS = 5_000
 /** If a timer is later than this, the machine slept or this process was blocked. */
 const CLOCK_CHECK_MS = 30_000
 const LATE_MS = 15_000
-/** Minimum time between searches for unknown names, and maximum wait of a call. */
-const MISS_EVERY_MS = 60_000
-const MISS_WAIT_MS = 8_000
-
-interface Running {
-  readonly upstream: Upstream
-  readonly module: string
-  readonly settings: ServerSettings
-}
 
 const STOP_MS = 3_000
 const GRACE_MS = 700
@@ -132,11 +115,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
   const delays = { cold: 0, known: 1_000, ...delayMs }
   let configured = servers
-  let running = new Map<string, Running>()
+  let running = new Map<string, RunningServer>()
   const stopping = new Set<Promise<void>>()
   let cancelClockCheck = (): void => undefined
-  let searching: Promise<void> | undefined
-  let searchedAt = Number.NEGATIVE_INFINITY
   let started = false
   let unlisten: (() => void) | undefined
 
@@ -151,7 +132,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     return stopped
   }
 
-  const findRunning = (id: string): Running => {
+  const findRunning = (id: string): RunningServer => {
     const server = running.get(id)
     if (!server) throw new PegboardError('E_NOT_FOUND', `There is no running server "${id}".`)
     return server
@@ -161,7 +142,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     // A server restarted with new settings begins with its saved manifest.
     shared.saveLater.flush()
     const modules = moduleIds(configured)
-    const next: typeof running = new Map()
+    const next = new Map<string, RunningServer>()
     for (const [id, settings] of Object.entries(configured)) {
       if (!settings.enabled) continue
       const module = modules.get(id) as string
@@ -191,31 +172,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     })
   }
 
-  /** Servers that may have an unknown tool: the running ones, and an idle one that the name begins with. */
-  async function refreshCandidates(name: string, sees: Sees): Promise<void> {
-    const candidates = [...running].filter(([id, { upstream, module, settings }]) => {
-      if (!sees(module)) return false
-      const { state } = upstream.status()
-      const named = (): boolean => isNamed(name, [id, module, settings.prefix])
-      return state === 'ready' || ((state === 'known' || state === 'connecting') && named())
-    })
-    const refreshed = Promise.allSettled(candidates.map(([, { upstream }]) => upstream.refresh()))
-    await waitAtMost(MISS_WAIT_MS, refreshed, undefined, clock)
-  }
-
-  /** Unknown servers that have not failed; the one whose name matches best comes first. */
-  function findUnknown(name: string, sees: Sees): Upstream | undefined {
-    let best: Upstream | undefined
-    let longest = 0
-    for (const [id, { upstream, module, settings }] of running) {
-      const length = matchingPrefixLength(name, [id, module, settings.prefix])
-      if (length <= longest) continue
-      if (!upstream.isUnknown() || !sees(module)) continue
-      best = upstream
-      longest = length
-    }
-    return best
-  }
+  const search = createToolSearch(clock, () => running)
 
   return {
     async start() {
@@ -298,26 +255,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       for (const { upstream } of running.values()) upstream.ended(session)
     },
     ping: async (id, signal) => await findRunning(id).upstream.ping(signal),
-    async missed(name, { signal, sees = () => true } = {}) {
-      const unknownUpstream = findUnknown(name, sees)
-      if (unknownUpstream) {
-        // Its state tells why it failed.
-        await unknownUpstream.waitForConnection(signal).catch(() => undefined)
-        return true
-      }
-      // Concurrent callers share one search.
-      if (searching) {
-        await searching
-        return true
-      }
-      if (running.size === 0 || clock.now() - searchedAt < MISS_EVERY_MS) return false
-      searchedAt = clock.now()
-      searching = refreshCandidates(name, sees).finally(() => {
-        searching = undefined
-      })
-      await searching
-      return true
-    },
+    missed: search.missed,
     disabledServer(name, sees) {
       const modules = moduleIds(configured)
       const disabled = Object.entries(configured).find(([id, { enabled, prefix }]) => {
@@ -331,21 +269,6 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       if (started) run()
     },
   }
-}
-
-/** True if a tool name begins with one of these. */
-export const isNamed = (name: string, names: readonly string[]): boolean => matchingPrefixLength(name, names) > 0
-
-/** Length of the longest of these that the tool name begins with; 0 for none. */
-function matchingPrefixLength(name: string, names: readonly string[]): number {
-  const lowerName = name.toLowerCase()
-  let longest = 0
-  for (const one of names) {
-    const { length } = one
-    if (length > longest && lowerName.startsWith(one.toLowerCase()) && /^[^a-z0-9]/.test(lowerName.slice(length)))
-      longest = length
-  }
-  return longest
 }
 
 /**
