@@ -211,7 +211,12 @@ export function createCalls(options: CallsOptions): Calls {
       approvalRule,
       onGate,
     )
-    return answer?.then(() => {
+    if (!answer) {
+      // The person approved it before the server asked its question.
+      active.approved = resolved
+      return undefined
+    }
+    return answer.then(() => {
       active.approved = resolved
       resolveAgain(active)
     })

@@ -102,6 +102,37 @@ describe('a call', () => {
     expect([error.code, error.message.includes('extra')]).toEqual(['E_VALIDATION', true])
   })
 
+  it('that its client repeats after a question is approved once, even if it waits for a slot', async () => {
+    let free = (): void => undefined
+    const isFree = new Promise<void>((resolve) => {
+      free = resolve
+    })
+    let runs = 0
+    const pay = makeTool('m.pay', {
+      run: async () => (++runs === 1 ? { kind: 'input_required', result: {} } : valueResult('paid')),
+    })
+    const busy = makeTool('m.busy', { run: () => isFree.then(() => valueResult('done')) })
+    const { run, calls } = callsOf([pay, busy], { ask: ['m.pay'] }, { maxConcurrent: 1 })
+    const questions: string[] = []
+    const relay = {
+      clientCapabilities: { elicitation: { form: {} } },
+      request: async (method: string) => {
+        questions.push(method)
+        return { action: 'accept', content: {} }
+      },
+    }
+    const supports = { ...localCaller.supports, elicitation: true }
+    const more = { relay, caller: { ...localCaller, supports } }
+    expect(await run('m.pay', {}, more)).toMatchObject({ kind: 'input_required' })
+    const other = run('m.busy')
+    const repeated = run('m.pay', {}, { ...more, relay: { ...relay, resumed: true } })
+    await vi.waitFor(() => expect(calls.load()).toEqual({ running: 1, waiting: 1 }))
+    free()
+    await other
+    expect(await repeated).toMatchObject({ value: 'paid' })
+    expect(questions).toEqual(['elicitation/create'])
+  })
+
   it('of an unknown name gets the most similar visible name', async () => {
     const { refused } = callsOf([makeTool('m.alpha')])
     const { message, hint } = await refused('m.alhpa')
