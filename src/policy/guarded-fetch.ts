@@ -110,6 +110,10 @@ export function createFetch(options: FetchOptions): GuardedFetch {
   }
 
   async function guardedFetch(address: string | URL, init: FetchInit = {}): Promise<Response> {
+    const { ENCODINGS } = await import('./decompress.ts')
+    let url = parseAddress(address)
+    let request = createRequest(init, { 'user-agent': options.userAgent || 'pegboard', 'accept-encoding': ENCODINGS })
+    await assertAllowed(url)
     const { timeoutMs = options.timeoutMs ?? 30_000 } = init
     const limit = abortAfter(init.signal, timeoutMs)
     const translate = (error: unknown): unknown => {
@@ -120,10 +124,6 @@ export function createFetch(options: FetchOptions): GuardedFetch {
         })
       return toFetchError(error)
     }
-    const { ENCODINGS } = await import('./decompress.ts')
-    let url = parseAddress(address)
-    let request = createRequest(init, { 'user-agent': options.userAgent || 'pegboard', 'accept-encoding': ENCODINGS })
-    await assertAllowed(url)
     for (let hops = 0; ; hops++) {
       let answer: Dispatcher.ResponseData | undefined
       try {
