@@ -138,11 +138,12 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   ]
   const tripwires = new Map(Object.entries(settings.tripwires ?? {}))
   const hasTripwires = tripwires.size > 0 || settings.tripwire !== undefined
-  /** @param spares whether a rule of `unless` makes an exception for the owner */
-  const deniesOwner = (owner: string, by: Actor, spares: (rule: Rule) => boolean): boolean =>
+  /** @param isException tells which rules of `unless` count: those for the whole owner, or those for any of its tools */
+  const deniesOwner = (owner: string, by: Actor, isException: (rule: Rule) => boolean): boolean =>
     !hasOwner(owner) ||
     denials.some(
-      ({ rules, unless }) => rules.some((rule) => rule.isFor(by) && rule.matchesAll(owner)) && !unless.some(spares),
+      ({ rules, unless }) =>
+        rules.some((rule) => rule.isFor(by) && rule.matchesAll(owner)) && !unless.some(isException),
     )
 
   function decide(listedTool: Tool, by: Actor = NOBODY): Decision {
@@ -209,6 +210,7 @@ export function combinePolicies(wide: Policy, narrow: Policy): Policy {
       if (!first.allow) return second.allow || second.kind === 'disabled' ? first : second
       if (!second.allow) return second
       if (first === ALLOWED) return second
+      // If both name an approval rule, that of the wide policy counts.
       return { ...second, ...first }
     },
     allowsAllTools: (owner) => wide.allowsAllTools(owner) && narrow.allowsAllTools(owner),
