@@ -13,6 +13,13 @@ export interface Coverage {
   readonly name: Float32Array
 }
 
+/** Where the stems of one tool are in `toolStems`; those of its name come first. */
+interface StemRange {
+  readonly start: number
+  readonly nameEnd: number
+  readonly end: number
+}
+
 const QUERY_STEMS_CAP = 24
 const TOOL_STEMS_CAP = 40
 
@@ -50,6 +57,60 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
     return count - 1
   }
 
+  /** Writes the positions of the tools' stems to `toolStems`. */
+  function collectStems(slots: readonly number[]): StemRange[] {
+    count = 0
+    let used = 0
+    const ranges = slots.map((slot): StemRange => {
+      toolStems = withRoom(toolStems, used + TOOL_STEMS_CAP)
+      const start = used
+      const end = start + index.copyStems(slot, toolStems, start, TOOL_STEMS_CAP)
+      let nameEnd = start
+      for (; used < end; used++) {
+        const entry = toolStems[used] as number
+        const stem = entry >>> 1
+        nameEnd += entry & 1
+        const position = positions[stem] ?? 0
+        toolStems[used] = position > 0 ? position - 1 : assignPosition(stem)
+      }
+      return { start, nameEnd, end }
+    })
+    for (let position = 0; position < count; position++) positions[stems[position] as number] = 0
+    return ranges
+  }
+
+  /**
+   * The highest of `cosines` among a tool's stems. Raises the values of `nearest` for the stems of the tool's name.
+   */
+  function compareTool({ start, nameEnd, end }: StemRange, nearest: Float32Array): number {
+    // Local copies, because reading closure variables in this loop is slower.
+    const cosineOf = cosines
+    const stemAt = toolStems
+    let best = 0
+    for (let at = start; at < end; at++) {
+      const cosine = cosineOf[stemAt[at] as number] as number
+      if (cosine > best) best = cosine
+      if (at < nameEnd && cosine > (nearest[at] as number)) nearest[at] = cosine
+    }
+    return best
+  }
+
+  /** @param nearest for each stem of a name, the similarity of the nearest query word */
+  function nameCoverageOf(
+    { start, nameEnd }: StemRange,
+    nearest: Float32Array,
+    rarityOf: LexicalMatches['rarityOf'],
+  ): number {
+    let nameWeight = 0
+    let sum = 0
+    for (let at = start; at < nameEnd; at++) {
+      const rarity = rarityOf(stems[toolStems[at] as number] as number)
+      nameWeight += rarity
+      sum += rarity * (nearest[at] as number)
+    }
+    return nameWeight > 0 ? sum / nameWeight : 0
+  }
+
   return {
     /** @param rarityOf of the search that found the slots */
     cover(query: string, slots: readonly number[], rarityOf: LexicalMatches['rarityOf']): Coverage {
@@ -57,63 +118,23 @@ export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex
         generation = index.generation
         addresses.fill(0)
       }
-      const starts = new Int32Array(slots.length + 1)
-      const names = new Int32Array(slots.length)
-      let used = 0
-      count = 0
-      for (let at = 0; at < slots.length; at++) {
-        toolStems = withRoom(toolStems, used + TOOL_STEMS_CAP)
-        const end = used + index.copyStems(slots[at] as number, toolStems, used, TOOL_STEMS_CAP)
-        let nameCount = 0
-        for (; used < end; used++) {
-          const entry = toolStems[used] as number
-          nameCount += entry & 1
-          const position = positions[entry >>> 1] ?? 0
-          toolStems[used] = position > 0 ? position - 1 : assignPosition(entry >>> 1)
-        }
-        names[at] = nameCount
-        starts[at + 1] = used
-      }
-      for (let position = 0; position < count; position++) positions[stems[position] as number] = 0
-
-      const coverage: Coverage = { query: new Float32Array(slots.length), name: new Float32Array(slots.length) }
+      const tools = collectStems(slots)
       table.choose(stemAddresses, count)
-      /** For each stem of a name, the similarity of the nearest query word. */
-      const nearest = new Float32Array(used)
+      const covered = new Float32Array(slots.length)
+      const nearest = new Float32Array(tools.at(-1)?.end ?? 0)
       let totalWeight = 0
       for (const stem of stemsOf(query)) {
         const weight = rarityOf(stem) * table.rarityOf(stem)
-        const address = table.addressOf(stem, false)
         totalWeight += weight
-        table.cosines(address, cosines)
-        const near = cosines
-        const list = toolStems
-        for (let at = 0; at < slots.length; at++) {
-          const start = starts[at] as number
-          const end = starts[at + 1] as number
-          const nameEnd = start + (names[at] as number)
-          let best = 0
-          for (let index = start; index < end; index++) {
-            const cosine = near[list[index] as number] as number
-            if (cosine > best) best = cosine
-            if (index < nameEnd && cosine > (nearest[index] as number)) nearest[index] = cosine
-          }
-          coverage.query[at] = (coverage.query[at] as number) + weight * best
-        }
+        table.cosines(table.addressOf(stem, false), cosines)
+        tools.forEach((tool, at) => {
+          covered[at] = (covered[at] as number) + weight * compareTool(tool, nearest)
+        })
       }
-      for (let at = 0; at < slots.length; at++) {
-        if (totalWeight > 0) coverage.query[at] = (coverage.query[at] as number) / totalWeight
-        const start = starts[at] as number
-        let nameWeight = 0
-        let sum = 0
-        for (let position = start; position < start + (names[at] as number); position++) {
-          const rarity = rarityOf(stems[toolStems[position] as number] as number)
-          nameWeight += rarity
-          sum += rarity * (nearest[position] as number)
-        }
-        coverage.name[at] = nameWeight > 0 ? sum / nameWeight : 0
+      return {
+        query: totalWeight > 0 ? covered.map((sum) => sum / totalWeight) : covered,
+        name: Float32Array.from(tools, (tool) => nameCoverageOf(tool, nearest, rarityOf)),
       }
-      return coverage
     },
   }
 }
