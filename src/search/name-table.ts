@@ -88,30 +88,35 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
     for (let entry = 0; entry < count; entry++) link(entry)
   }
 
-  function lookUp(text: string, bare: boolean, visible: (slot: number) => boolean): number | undefined {
-    const hashes = hashesOf(text)
-    if (!hashes) return undefined
-    const { key: keyHash, more } = hashes
-    const spelling = hashOf(text.toLowerCase(), SEEDS.literal)
-    let match: number | undefined
-    let ambiguous = false
-    let literalMatch: number | undefined
-    for (let entry = buckets[keyHash & (buckets.length - 1)] as number; entry > 0; ) {
+  /** The tools with a name of the same key, and whether they spell it exactly so. A tool can occur twice. */
+  function* withKeyOf(name: string, bare: boolean): Generator<{ readonly slot: number; readonly isExact: boolean }> {
+    const hashes = hashesOf(name)
+    if (!hashes) return
+    const spelling = hashOf(name.toLowerCase(), SEEDS.literal)
+    let entry = buckets[hashes.key & (buckets.length - 1)] as number
+    while (entry > 0) {
       const offset = (entry - 1) * WIDTH
       entry = entries[offset + NEXT] as number
       const owner = entries[offset + OWNER] as number
       if (owner < 0 || (owner & 1) !== Number(bare)) continue
-      if (entries[offset + KEY] !== keyHash || entries[offset + KEY_MORE] !== more) continue
-      const slot = owner >> 1
-      const isLiteral = entries[offset + LITERAL] === spelling
-      if (slot === literalMatch || (!isLiteral && (ambiguous || slot === match)) || !visible(slot)) continue
-      if (match !== undefined && match !== slot) ambiguous = true
-      match = slot
-      if (!isLiteral) continue
-      if (literalMatch !== undefined) return undefined
-      literalMatch = slot
+      if (entries[offset + KEY] !== hashes.key || entries[offset + KEY_MORE] !== hashes.more) continue
+      yield { slot: owner >> 1, isExact: entries[offset + LITERAL] === spelling }
     }
-    return ambiguous ? literalMatch : match
+  }
+
+  /** The only visible tool with this name. Of several, the only one that spells it exactly so. */
+  function lookUp(name: string, bare: boolean, visible: (slot: number) => boolean): number | undefined {
+    const slots = new Set<number>()
+    const exactSlots = new Set<number>()
+    for (const { slot, isExact } of withKeyOf(name, bare)) {
+      const isIrrelevant = !isExact && slots.size > 1
+      if (isIrrelevant || !visible(slot)) continue
+      slots.add(slot)
+      if (isExact) exactSlots.add(slot)
+      if (exactSlots.size > 1) return undefined
+    }
+    const [only] = slots.size > 1 ? exactSlots : slots
+    return only
   }
 
   return {
@@ -131,20 +136,16 @@ export function createNameTable(saved?: readonly Uint8Array[]): NameTable {
       if (removedCount > 1000 && removedCount * 2 > count) rebuild(buckets.length)
     },
     match(query, visible) {
-      const matches = new Set<number>()
-      const fullQuery = query.length <= LONGEST_NAME * 2 ? query.trim() : ''
-      const spellings = fullQuery && fullQuery.length <= LONGEST_NAME ? [fullQuery] : []
-      for (const word of query.slice(0, 2048).match(nameLike())?.slice(0, NAME_LIKE_CAP) ?? []) spellings.push(word)
       const findSlot = (name: string): number | undefined => lookUp(name, false, visible) ?? lookUp(name, true, visible)
-      for (const name of spellings) {
-        const slot = findSlot(name)
-        if (slot !== undefined) matches.add(slot)
-      }
+      const whole = query.length <= LONGEST_NAME * 2 ? query.trim() : ''
+      const text = query.slice(0, 2048)
+      const words = text.match(nameLike())?.slice(0, NAME_LIKE_CAP) ?? []
+      const named = (whole.length <= LONGEST_NAME ? [whole, ...words] : words).map(findSlot)
       // A plain word such as `echo` counts as a name only in a list of names; in a sentence it is a word.
-      const items = query.slice(0, 2048).split(',', NAME_LIKE_CAP)
-      const slots = items.length > 1 ? items.map((item) => findSlot(item.trim())) : []
-      if (!slots.includes(undefined)) for (const slot of slots) matches.add(slot as number)
-      return [...matches]
+      const items = text.split(',', NAME_LIKE_CAP)
+      const listed = items.length > 1 ? items.map((item) => findSlot(item.trim())) : []
+      const slots = listed.includes(undefined) ? named : [...named, ...listed]
+      return [...new Set(slots.filter((slot) => slot !== undefined))]
     },
     sections() {
       if (removedCount > 0) rebuild(buckets.length)

@@ -1,4 +1,4 @@
-import { isRecord } from '../core/is-record.ts'
+import { asRecord, isRecord } from '../core/is-record.ts'
 import type { ToolDefinition, ToolIdentity } from '../core/tool.ts'
 
 /** What search knows about a tool. */
@@ -125,21 +125,18 @@ function parameterText(schema: Record<string, unknown>): string {
 
 function collectParameters(schema: unknown, depth: number, parts: string[]): void {
   if (depth > SCHEMA_DEPTH_CAP || parts.length > 200 || !isRecord(schema)) return
-  if (isRecord(schema.properties)) {
-    for (const [name, property] of Object.entries(schema.properties)) {
-      parts.push(name)
-      if (!isRecord(property)) continue
-      if (typeof property.description === 'string') parts.push(property.description.slice(0, PARAMETER_TEXT_CAP))
-      collectParameters(property, depth + 1, parts)
-    }
+  const collect = (nested: unknown): void => collectParameters(nested, depth + 1, parts)
+  for (const [name, property] of Object.entries(asRecord(schema.properties))) {
+    parts.push(name)
+    if (isRecord(property) && typeof property.description === 'string')
+      parts.push(property.description.slice(0, PARAMETER_TEXT_CAP))
+    collect(property)
   }
-  if (Array.isArray(schema.enum)) {
-    for (const value of schema.enum.slice(0, ENUM_VALUES_CAP))
-      if (typeof value === 'string') parts.push(value.slice(0, 40))
-  }
-  if (isRecord(schema.items)) collectParameters(schema.items, depth + 1, parts)
-  for (const key of ['anyOf', 'oneOf', 'allOf'] as const) {
-    const branches = schema[key]
-    if (Array.isArray(branches)) for (const branch of branches.slice(0, 8)) collectParameters(branch, depth + 1, parts)
-  }
+  for (const value of listOf(schema.enum).slice(0, ENUM_VALUES_CAP))
+    if (typeof value === 'string') parts.push(value.slice(0, 40))
+  if (isRecord(schema.items)) collect(schema.items)
+  for (const key of ['anyOf', 'oneOf', 'allOf'] as const)
+    for (const branch of listOf(schema[key]).slice(0, 8)) collect(branch)
 }
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])

@@ -71,18 +71,23 @@ function pushAscii(text: string, words: Word[]): void {
   let previous = OTHER
   for (let at = 0; at <= text.length; at++) {
     const kind = at < text.length ? kindOf(text.charCodeAt(at)) : OTHER
-    if (kind !== OTHER) {
-      if (previous === OTHER) {
-        start = at
-        hasBorder = false
-      } else if (kind !== previous && !(previous === UPPER && kind === LOWER && at === start + 1)) hasBorder = true
-    } else if (previous !== OTHER) {
-      const word = text.slice(start, at)
-      if (hasBorder) pushWord(word, PARTS_ASCII, words)
-      else if (word.length > 1 && word.length <= MAX_WORD) words.push({ text: word.toLowerCase(), parts: NO_PARTS })
+    if (kind === previous) continue
+    if (previous === OTHER) {
+      start = at
+      hasBorder = false
+    } else if (kind === OTHER) {
+      pushAsciiWord(text.slice(start, at), hasBorder, words)
+    } else {
+      const isCapitalized = previous === UPPER && kind === LOWER && at === start + 1
+      if (!isCapitalized) hasBorder = true
     }
     previous = kind
   }
+}
+
+function pushAsciiWord(word: string, hasBorder: boolean, words: Word[]): void {
+  if (hasBorder) pushWord(word, PARTS_ASCII, words)
+  else if (word.length > 1 && word.length <= MAX_WORD) words.push({ text: word.toLowerCase(), parts: NO_PARTS })
 }
 
 const OTHER = 0
@@ -116,20 +121,26 @@ function pushPairs(run: string, words: Word[]): void {
  */
 export function stemOf(word: string): string {
   if (word.length < 4 || NOT_ASCII.test(word)) return word
-  let stem = word
-  if (stem.endsWith('s')) {
-    if (stem.endsWith('ies') && stem.length > 4) stem = `${stem.slice(0, -3)}y`
-    else if (stem.endsWith('es') && /(?:s|x|z|ch|sh)es$/.test(stem)) stem = stem.slice(0, -2)
-    else if (!/(?:ss|us|is)$/.test(stem)) stem = stem.slice(0, -1)
-  }
-  if (stem.endsWith('ing') && /[aeiouy].*...$/.test(stem) && stem.length > 5) stem = undouble(stem.slice(0, -3))
-  else if (stem.endsWith('ed') && /[aeiouy].*..$/.test(stem) && stem.length > 4) stem = undouble(stem.slice(0, -2))
-  else if (stem.endsWith('ion') && /[st]ion$/.test(stem) && stem.length > 5) stem = stem.slice(0, -3)
-  else if (stem.endsWith('ment') && stem.length > 6) stem = stem.slice(0, -4)
-  else if (stem.length > 6 && /(?:er|or|ez)$/.test(stem)) stem = undouble(stem.slice(0, -2))
+  let stem = removeSuffix(removePlural(word))
   if (stem.endsWith('e') && stem.length > 3) stem = stem.slice(0, -1)
   if (stem.endsWith('at') && stem.length > 6) stem = stem.slice(0, -2)
   return stem.endsWith('y') && stem.length > 3 ? `${stem.slice(0, -1)}i` : stem
+}
+
+function removePlural(word: string): string {
+  if (!word.endsWith('s')) return word
+  if (word.endsWith('ies') && word.length > 4) return `${word.slice(0, -3)}y`
+  if (word.endsWith('es') && /(?:s|x|z|ch|sh)es$/.test(word)) return word.slice(0, -2)
+  return /(?:ss|us|is)$/.test(word) ? word : word.slice(0, -1)
+}
+
+function removeSuffix(word: string): string {
+  const { length } = word
+  if (length > 5 && word.endsWith('ing') && /[aeiouy].*...$/.test(word)) return undouble(word.slice(0, -3))
+  if (length > 4 && word.endsWith('ed') && /[aeiouy].*..$/.test(word)) return undouble(word.slice(0, -2))
+  if (length > 5 && (word.endsWith('tion') || word.endsWith('sion'))) return word.slice(0, -3)
+  if (length > 6 && word.endsWith('ment')) return word.slice(0, -4)
+  return length > 6 && /(?:er|or|ez)$/.test(word) ? undouble(word.slice(0, -2)) : word
 }
 
 function undouble(stem: string): string {
