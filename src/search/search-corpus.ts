@@ -61,6 +61,13 @@ interface StoredMeta {
   readonly known: readonly number[]
 }
 
+interface IndexedTool {
+  readonly slot: number
+  readonly source: SearchSource
+  /** Undefined if it was not read in this run. */
+  readonly document: SearchDocument | undefined
+}
+
 export function createCorpus({
   log = silentLog,
   store,
@@ -168,59 +175,63 @@ export function createCorpus({
       yield
     }
     isFollowing = true
-    const present = new Set<string>()
-    for (const { id } of sources) present.add(id)
-    let removed = 0
-    for (const [id, slot] of slots)
-      if (!present.has(id)) {
-        release(id, slot)
-        removed++
-      }
-    const withoutVector: {
-      readonly slot: number
-      readonly source: SearchSource
-      readonly document?: SearchDocument
-    }[] = []
+    const removed = releaseMissing(sources)
+    const withoutVector: IndexedTool[] = []
     let indexed = 0
     for (const source of sources) {
-      const existingSlot = slots.get(source.id)
-      if (
-        existingSlot !== undefined &&
-        (lastSources[existingSlot] === source || hashes[existingSlot] === source.stamp)
-      ) {
-        if (table && !vectors().has(existingSlot)) withoutVector.push({ slot: existingSlot, source })
-        continue
-      }
-      const document = readDocument(source)
-      const hash = source.stamp ?? contentHash(document)
-      const slot = existingSlot ?? freeSlots.pop() ?? ids.length
-      if (existingSlot === undefined || hashes[slot] !== hash) {
-        lexical().set(slot, document)
-        vectors().clear(slot)
-        if (document.fields.some(({ name }) => name === 'requests')) atlasSlots.add(slot)
-        else atlasSlots.delete(slot)
-        ids[slot] = source.id
-        hashes[slot] = hash
-        slots.set(source.id, slot)
-        hasChanges = true
-        indexed++
-      }
-      if (source.stamp === undefined) lastSources[slot] = source
+      const document = isUnchanged(source) ? undefined : readDocument(source)
+      if (document && indexWords(source, document)) indexed++
+      const slot = slots.get(source.id) as number
       if (table && !vectors().has(slot)) withoutVector.push({ slot, source, document })
-      yield
+      if (document) yield
     }
     wordsReady = true
     wordsBehind = false
     onIndexed?.(sources.map(semanticDocument))
-    if (table)
-      for (const { slot, source, document } of withoutVector) {
-        vectors().set(slot, table.document(document ?? readDocument(source)))
-        hasChanges = true
-        yield
-      }
+    if (table) yield* embed(table, withoutVector)
     vectorsReady = table !== undefined
     isFollowing = false
     log.debug('updated the search index', { tools: slots.size, indexed, removed, embedded: withoutVector.length })
+  }
+
+  /** @returns the number of tools that are gone */
+  function releaseMissing(sources: readonly SearchSource[]): number {
+    const present = new Set(sources.map(({ id }) => id))
+    const missing = [...slots].filter(([id]) => !present.has(id))
+    for (const [id, slot] of missing) release(id, slot)
+    return missing.length
+  }
+
+  /** True if the tool need not be read again. */
+  function isUnchanged(source: SearchSource): boolean {
+    const slot = slots.get(source.id)
+    return slot !== undefined && (lastSources[slot] === source || hashes[slot] === source.stamp)
+  }
+
+  /** @returns false if the text is the same as before */
+  function indexWords(source: SearchSource, document: SearchDocument): boolean {
+    const hash = source.stamp ?? contentHash(document)
+    const existingSlot = slots.get(source.id)
+    const slot = existingSlot ?? freeSlots.pop() ?? ids.length
+    if (source.stamp === undefined) lastSources[slot] = source
+    if (existingSlot !== undefined && hashes[slot] === hash) return false
+    lexical().set(slot, document)
+    vectors().clear(slot)
+    if (document.fields.some(({ name }) => name === 'requests')) atlasSlots.add(slot)
+    else atlasSlots.delete(slot)
+    ids[slot] = source.id
+    hashes[slot] = hash
+    slots.set(source.id, slot)
+    hasChanges = true
+    return true
+  }
+
+  function* embed(model: EmbeddingTable, tools: readonly IndexedTool[]): Generator<void> {
+    for (const { slot, source, document } of tools) {
+      vectors().set(slot, model.document(document ?? readDocument(source)))
+      hasChanges = true
+      yield
+    }
   }
 
   /** A definition that cannot be read costs the tool its parameters, not its place in the index. */
