@@ -1,30 +1,20 @@
 import { setImmediate } from 'node:timers/promises'
 import { monotonicMs } from '../core/clock.ts'
 import { type Log, silentLog } from '../core/log.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Atlas } from './atlas.ts'
+import { createCandidateFinder } from './candidates.ts'
 import { clausesOf } from './clauses.ts'
 import type { EmbeddingTable } from './embedding-table.ts'
-import {
-  type Features,
-  type Fusion,
-  type FusionWeights,
-  rankScore,
-  reciprocalRank,
-  relevanceOf,
-  shownRelevanceOf,
-  sourceScore,
-  usageLift,
-} from './fuse-rankings.ts'
-import { createLateInteraction } from './late-interaction.ts'
-import type { LexicalIndex, LexicalMatches } from './lexical-index.ts'
+import type { Features, Fusion } from './fuse-rankings.ts'
 import type { QueryTranslator } from './query-translator.ts'
+import { rankCandidates } from './rank-candidates.ts'
 import { withSafeSiblings } from './safe-siblings.ts'
-import { createCorpus, type ModelState } from './search-corpus.ts'
+import { addClauses, createAnswer, joinAnswers, namedIdsOf, rankingOf } from './search-answer.ts'
+import { type CorpusOptions, createCorpus, type ModelState } from './search-corpus.ts'
 import type { SearchSource } from './search-document.ts'
 import type { SemanticLane, SemanticStatus } from './semantic-lane.ts'
-import { isForeign, stemOf } from './tokenize.ts'
 import type { UsedWith } from './used-with.ts'
-import { piecesOf } from './word-pieces.ts'
 import type { WritingState } from './written-requests.ts'
 
 /** The lanes that a ranking came from. */
@@ -133,8 +123,6 @@ export interface ToolSearch {
   close(): Promise<void>
 }
 
-/** Number of candidates per lane for which all features are computed. Forty give no better results than sixteen. */
-const CANDIDATES = 16
 const WARM_SLICE_MS = 4
 /** Maximum time a query spends on updating when there is an older index to answer from. */
 const QUERY_SLICE_MS = 2
@@ -157,50 +145,16 @@ const PRACTICE = [
   'query rows of a table by name',
 ] as const
 const QUERIES_CAP = 20
-/** Maximum number of results of each of several queries, and of all together. */
+/** Maximum number of results of each of several queries. */
 const RESULTS_PER_QUERY = 3
-const RESULTS_CAP = 20
-/** Maximum number of named tools returned, whatever the limit. */
-const NAMED_CAP = 20
 const TEXT_CAP = 1 << 16
-const HIGHEST = 0.99
-/** The best tool of a clause counts from this relevance on. */
-const MIN_CLAUSE_SCORE = 0.5
-/**
- * `brief`: beside a hit of this relevance, tools whose ranking score is lower by more than `most` are left out. Learned on
- * the development sets and the everyday requests: no query loses its only right tool, and 1 to 2.4 of 5 tools remain.
- */
-const BRIEF = { sure: 0.95, most: 4 } as const
-
-/** The candidates of a query, and what is needed to order them. */
-interface Candidates {
-  readonly candidates: readonly Candidate[]
-  readonly table: EmbeddingTable | undefined
-  readonly matches: LexicalMatches
-  /** Undefined if only keywords are searched. */
-  readonly weights: FusionWeights | undefined
-  /** True if a model without learned weights ranked them too. */
-  readonly foreign: boolean
-}
-
-interface Candidate {
-  readonly slot: number
-  readonly features: Features
-  readonly exactName: boolean
-  readonly calls: number
-  readonly external: number | undefined
-}
 
 export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
   const { log = silentLog, fusion = 'learned', semantic } = options
-  const corpus = createCorpus({
-    log,
-    ...pick(options, 'store', 'table', 'atlas'),
-    ...(semantic && { onIndexed: (documents) => semantic.sync(documents) }),
-  })
-  let lateInteraction:
-    | (ReturnType<typeof createLateInteraction> & { readonly table: EmbeddingTable; readonly index: LexicalIndex })
-    | undefined
+  const { store, table, atlas } = options
+  const onIndexed: CorpusOptions['onIndexed'] = semantic && ((documents) => semantic.sync(documents))
+  const corpus = createCorpus(omitUndefined({ log, store, table, atlas, onIndexed }))
+  const findCandidates = createCandidateFinder(corpus, semantic)
   let syncedVersion: number | undefined
   let work: Iterator<void> | undefined
   let isWarming = false
@@ -263,169 +217,24 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       })
   }
 
-  function coverageOf(
-    table: EmbeddingTable,
-    query: string,
-    slots: readonly number[],
-    rarityOf: LexicalMatches['rarityOf'],
-  ) {
-    const index = corpus.lexical
-    if (lateInteraction?.table !== table || lateInteraction.index !== index)
-      lateInteraction = { table, index, ...createLateInteraction(table, index) }
-    return lateInteraction.cover(query, slots, rarityOf)
-  }
-
-  const slotsOf = (ids: Iterable<string>): number[] => [...ids].flatMap((id) => corpus.slotOf(id) ?? [])
-
-  function findCandidates(
-    query: string,
-    queryOptions: ToolQueryOptions,
-    external: Float32Array | undefined,
-  ): Candidates {
-    const accept = (slot: number): boolean => queryOptions.visible(corpus.idOf(slot))
-    const count = Math.max(CANDIDATES, queryOptions.limit)
-    const matches = corpus.lexical.search(query, {
-      limit: count,
-      accept,
-      uncounted: slotsOf(queryOptions.hidden?.() ?? []),
-    })
-    const table = queryOptions.ranker === 'lexical' ? undefined : corpus.table()
-    const correctedQuery = table ? correctQuery(query, matches.corrections, table) : query
-    const vector = table?.query(correctedQuery)
-    const slots = new Set<number>()
-    const exactSlots = new Set<number>()
-    for (const { slot, exactName } of matches.hits) {
-      if (queryOptions.ranker !== 'vector' || exactName) slots.add(slot)
-      if (exactName) exactSlots.add(slot)
-    }
-    if (vector) for (const { slot } of corpus.vectors.search(vector, count, accept)) slots.add(slot)
-    const vectors = external && semantic?.index
-    for (const { slot } of vectors ? vectors.search(external, count, accept) : []) slots.add(slot)
-    const slotList = [...slots]
-    // Tools that were just added may have no vector yet; then none is compared by it.
-    const externals =
-      vectors && slotList.every((slot) => vectors.has(slot)) ? vectors.cosines(slotList, external) : undefined
-    const encoder = externals && semantic?.fusion
-    const cosines = vector ? corpus.vectors.cosines(slotList, vector) : undefined
-    const coverage =
-      table && queryOptions.ranker !== 'vector'
-        ? coverageOf(table, correctedQuery, slotList, matches.rarityOf)
-        : undefined
-    const queryStems = new Set(piecesOf(correctedQuery).map(stemOf))
-    const rarest = matches.rarityOf('')
-    const ownerNamed = (id: string): number =>
-      Math.max(0, ...ownerStemsOf(id).map((stem) => (queryStems.has(stem) ? matches.rarityOf(stem) / rarest : 0)))
-    let best = 0
-    for (const slot of slotList) if (!exactSlots.has(slot)) best = Math.max(best, matches.scoreOf(slot))
-    const candidates = slotList.map((slot, at): Candidate => {
-      const lexical = queryOptions.ranker === 'vector' ? 0 : matches.scoreOf(slot)
-      return {
-        slot,
-        features: {
-          lexical,
-          lexicalShare: best > 0 ? Math.min(1, lexical / best) : 0,
-          cosine: cosines?.[at] ?? 0,
-          covered: coverage?.query[at] ?? 0,
-          nameCovered: coverage?.name[at] ?? 0,
-          encoded: (encoder && externals?.[at]) ?? 0,
-          known: corpus.isKnown(slot) ? 1 : 0,
-          ownerNamed: ownerNamed(corpus.idOf(slot)),
-        },
-        exactName: exactSlots.has(slot),
-        calls: queryOptions.usage?.(corpus.idOf(slot)) ?? 0,
-        external: encoder ? undefined : externals?.[at],
-      }
-    })
-    return {
-      candidates,
-      table,
-      matches,
-      weights: encoder ?? table?.settings.fusion,
-      foreign: externals !== undefined && !encoder,
-    }
-  }
-
   async function searchOne(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
     const english = options.translate?.(query)
     const external =
-      semantic && queryOptions.ranker !== 'lexical' && semantic.status.state === 'ready'
+      queryOptions.ranker !== 'lexical' && semantic?.status.state === 'ready'
         ? await semantic.embedQuery((semantic.fusion && english) ?? query)
         : undefined
     const found = findCandidates(english ? `${english} ${query}` : query, queryOptions, external)
-    const { candidates, table, matches, weights, foreign } = found
-    const scores = orderScores(found, queryOptions, fusion)
-    const ordered = candidates
-      .map((candidate, at) => ({ candidate, score: scores[at] as number }))
-      .filter(({ candidate, score }) => candidate.exactName || (score > Number.NEGATIVE_INFINITY && isMatch(candidate)))
-      .sort(
-        (a, b) =>
-          Number(b.candidate.exactName) - Number(a.candidate.exactName) ||
-          b.score - a.score ||
-          a.candidate.slot - b.candidate.slot,
-      )
-    const ranking: Ranking = foreign ? 'semantic' : weights ? 'hybrid' : 'keyword'
-    const relevances = ordered.map(({ candidate }) => relevanceFor(candidate, weights, queryOptions))
-    const named = ordered.filter(({ candidate }) => candidate.exactName)
-    const maxHits = Math.max(queryOptions.limit, Math.min(NAMED_CAP, named.length))
-    const best = Math.max(0, ...relevances.slice(0, queryOptions.limit))
-    // The original formula has its own threshold, and this model cannot judge what another model finds.
-    const isJudged = weights && queryOptions.ranker !== 'vector' && fusion !== 'source' && !foreign
-    const minRelevance = isJudged ? minRelevanceFor(query, weights) : 0
-    const unlikely = ordered.length === 0 || best < minRelevance || (isJudged && isUnknown(query, matches, table))
-    let ceiling = unlikely ? minRelevance : 1
-    const unnamed = ordered.filter(({ candidate }) => !candidate.exactName).map(({ score }) => score)
-    const [first = 0, second = Number.NEGATIVE_INFINITY] = unnamed
-    const topHits = ordered.slice(0, maxHits).map(({ candidate, score: fused }, at): SearchHit => {
-      // Of unlikely tools, one can be far ahead of the others.
-      const shown =
-        isJudged && !unlikely && !candidate.exactName && queryOptions.ranker !== 'lexical' ? weights : undefined
-      const margin = fused === first ? fused - second : fused - first
-      ceiling = Math.min(
-        ceiling,
-        shown ? Math.min(HIGHEST, shownRelevanceOf(candidate.features, margin, shown)) : (relevances[at] as number),
-      )
-      const { slot } = candidate
-      const matched = matches.termsOf(slot)
-      return {
-        id: corpus.idOf(slot),
-        score: ceiling,
-        matched,
-        ...(queryOptions.explain ? { why: whyOf(candidate, fused) } : {}),
-      }
-    })
-    const isSure = queryOptions.brief && isJudged && named.length === 0 && (topHits[0]?.score ?? 0) >= BRIEF.sure
-    const hits = isSure ? topHits.filter((_, at) => first - (ordered[at]?.score ?? 0) <= BRIEF.most) : topHits
-    const more = named.slice(maxHits).map(({ candidate }) => corpus.idOf(candidate.slot))
-    return {
-      hits,
-      ranking,
-      ...(unlikely && { unanswered: [query] }),
-      ...(more.length > 0 && { more }),
-      ...(!corpus.current() && { behind: true }),
-    }
+    const ranked = rankCandidates(found, queryOptions.ranker, fusion)
+    const answer = createAnswer(query, found, ranked, queryOptions, fusion, corpus.idOf)
+    return corpus.current() ? answer : { ...answer, behind: true }
   }
 
-  /**
-   * Also searches for each clause of a long prompt. The best tool of a clause comes before those of the whole if it is
-   * likely right.
-   */
+  /** Also searches for each clause of a long prompt that names no tool. */
   async function searchPrompt(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
-    const promptAnswer = await searchOne(query, queryOptions)
-    const clauses = namedIdsOf(promptAnswer).length > 0 ? [] : clausesOf(query)
-    const clauseAnswers = await Promise.all(clauses.map((clause) => searchOne(clause, queryOptions)))
-    const sureHits = clauseAnswers
-      .flatMap(({ hits: [best], unanswered }) => (best && best.score >= MIN_CLAUSE_SCORE && !unanswered ? [best] : []))
-      .sort((a, b) => b.score - a.score)
-    if (sureHits.length === 0) return promptAnswer
-    const byId = new Map<string, SearchHit>()
-    for (const hit of [...sureHits, ...promptAnswer.hits]) if (!byId.has(hit.id)) byId.set(hit.id, hit)
-    let ceiling = 1
-    const hits = [...byId.values()].slice(0, queryOptions.limit).map((hit) => {
-      ceiling = Math.min(ceiling, hit.score)
-      return { ...hit, score: ceiling }
-    })
-    const { unanswered: _, ...rest } = promptAnswer
-    return { ...rest, hits }
+    const answer = await searchOne(query, queryOptions)
+    if (namedIdsOf(answer).length > 0) return answer
+    const clauses = await Promise.all(clausesOf(query).map((clause) => searchOne(clause, queryOptions)))
+    return addClauses(answer, clauses, queryOptions.limit)
   }
 
   async function workUntil(isDone: () => boolean): Promise<void> {
@@ -435,30 +244,9 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
 
   async function searchAll(queries: readonly string[], queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
     if (queries.length <= 1) return searchPrompt(queries[0] ?? '', queryOptions)
-    const limitPerQuery = Math.min(queryOptions.limit, RESULTS_PER_QUERY)
-    const minLimit = Math.min(limitPerQuery * queries.length, RESULTS_CAP)
-    const rawAnswers = await Promise.all(
-      queries.map((query) => searchOne(query, { ...queryOptions, limit: limitPerQuery })),
-    )
-    const answers = rawAnswers.map((answer, query) => {
-      // A query that is a name needs no other tools.
-      const isName = namedIdsOf(answer).length > 0
-      const hits = answer.hits.filter(({ score }) => !isName || score === 1)
-      return { ...answer, hits: hits.map((hit) => ({ ...hit, query })) }
-    })
-    const named = new Set(answers.flatMap((answer) => [...namedIdsOf(answer), ...(answer.more ?? [])]))
-    const others = answers.filter((answer) => namedIdsOf(answer).length === 0)
-    const limit = Math.max(minLimit, Math.min(NAMED_CAP, named.size + others.length))
-    const hits = interleave(answers, limit)
-    const more = [...named].filter((id) => !hits.some((hit) => hit.id === id))
-    const unanswered = answers.flatMap((answer) => answer.unanswered ?? [])
-    return {
-      hits,
-      ranking: answers[0]?.ranking ?? 'keyword',
-      ...(unanswered.length > 0 && { unanswered }),
-      ...(more.length > 0 && { more }),
-      ...(answers[0]?.behind && { behind: true }),
-    }
+    const limit = Math.min(queryOptions.limit, RESULTS_PER_QUERY)
+    const answers = await Promise.all(queries.map((query) => searchOne(query, { ...queryOptions, limit })))
+    return joinAnswers(answers, limit)
   }
 
   return {
@@ -484,112 +272,15 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
     get status() {
       const foreign = semantic?.status.state === 'ready' && !semantic.fusion
       const isModelReady = corpus.table() !== undefined || semantic?.status.state === 'ready'
-      const ranking: Ranking = foreign ? 'semantic' : isModelReady ? 'hybrid' : 'keyword'
-      return { ranking, embedded: corpus.model, ...(semantic && { semantic: semantic.status }) }
+      return {
+        ranking: rankingOf(foreign, isModelReady),
+        embedded: corpus.model,
+        ...(semantic && { semantic: semantic.status }),
+      }
     },
     async close() {
       corpus.save()
       await semantic?.close()
     },
   }
-}
-
-/** The stems of the name of a tool's server or module, which begins its id. */
-function ownerStemsOf(id: string): string[] {
-  const [, owner = ''] = /^(?:mcp_)?(.+?)(?:\.|::|\/)/.exec(id) ?? []
-  return piecesOf(owner).map(stemOf)
-}
-
-/** The query with corrections for words that neither the catalog nor the model knows. */
-function correctQuery(query: string, corrections: ReadonlyMap<string, string>, table: EmbeddingTable): string {
-  let corrected = query
-  for (const [word, other] of corrections)
-    if (!table.knows(word)) corrected = corrected.toLowerCase().replaceAll(word, other)
-  return corrected
-}
-
-/** The minimum relevance of the best tool. A query in another language matches no keywords and is less similar to everything. */
-function minRelevanceFor(query: string, { relevance: { least = 0, leastForeign = 0 } }: FusionWeights): number {
-  return isForeign(query) ? leastForeign : least
-}
-
-/** True for a query of unknown words, which is similar to something by chance. */
-const isUnknown = (query: string, { hits }: LexicalMatches, table: EmbeddingTable | undefined): boolean =>
-  hits.length === 0 && table !== undefined && !table.knows(query)
-
-function relevanceFor(candidate: Candidate, weights: FusionWeights | undefined, { ranker }: ToolQueryOptions): number {
-  const { features, exactName, external } = candidate
-  if (exactName) return 1
-  if (ranker === 'vector') return Math.min(HIGHEST, Math.max(0, external ?? features.cosine))
-  return Math.min(HIGHEST, weights ? relevanceOf(features, weights) : features.lexical)
-}
-
-const isMatch = ({ features: { lexical, cosine, covered, encoded }, external = 0 }: Candidate): boolean =>
-  lexical > 0 || cosine > 0 || covered > 0 || encoded > 0 || external > 0
-
-/** Ranking scores, higher first; minus infinity for a tool that does not match. */
-function orderScores(
-  { candidates, weights, foreign }: Candidates,
-  { ranker }: ToolQueryOptions,
-  fusion: Fusion,
-): number[] {
-  if (!weights && !foreign)
-    return candidates.map(({ features: { lexical }, calls }) => lexical * (1 + usageLift(calls) / 3))
-  if (ranker === 'vector') return candidates.map((one) => one.external ?? one.features.cosine)
-  if (fusion === 'source')
-    return candidates.map(({ features, external: other, calls }) => {
-      const score = sourceScore(other === undefined ? features : { ...features, cosine: other }, calls, true)
-      return score > 0 ? score : Number.NEGATIVE_INFINITY
-    })
-  const learned = candidates.map(({ features }) => (weights ? rankScore(features, weights) : features.lexical))
-  if (fusion === 'learned' && !foreign)
-    return candidates.map(({ calls }, at) => (learned[at] as number) + usageLift(calls))
-  const words = candidates.map(({ features: { lexical } }) => (lexical > 0 ? lexical : undefined))
-  const cosines = weights && candidates.map(({ features }) => features.cosine)
-  const externals = foreign ? candidates.map((one) => one.external) : undefined
-  const rankings = fusion === 'learned' ? [learned, externals] : [words, cosines, externals]
-  const ranks = rankings.flatMap((ranking) => (ranking ? [ranksOf(ranking)] : []))
-  return candidates.map(({ calls }, at) => reciprocalRank(ranks.map((lane) => lane[at])) * (1 + usageLift(calls) / 3))
-}
-
-/** The rank of each value, from 0 for the highest; equal values share a rank, missing values have none. */
-function ranksOf(values: readonly (number | undefined)[]): (number | undefined)[] {
-  const order = values
-    .flatMap((value, at) => (value === undefined ? [] : [{ value, at }]))
-    .sort((a, b) => b.value - a.value)
-  const ranks = new Array<number | undefined>(values.length)
-  order.forEach(({ value, at }, place) => {
-    const before = order[place - 1]
-    ranks[at] = before?.value === value ? ranks[before.at] : place
-  })
-  return ranks
-}
-
-function whyOf({ features, exactName, calls, external }: Candidate, score: number): NonNullable<SearchHit['why']> {
-  // A tool that the query names comes first, whatever its score.
-  const fused = Number.isFinite(score) ? score : 0
-  return { ...features, exactName, calls, ...(external === undefined ? {} : { external }), fused }
-}
-
-/** A score of 1 means that the query names the tool. */
-const namedIdsOf = ({ hits }: ToolAnswer): string[] => hits.filter(({ score }) => score === 1).map(({ id }) => id)
-
-/**
- * The best of each answer, then the second of each, and so on, with room for all named tools. An unlikely answer
- * contributes only its best tool.
- */
-function interleave(answers: readonly ToolAnswer[], limit: number): SearchHit[] {
-  const lists = answers.map(({ hits, unanswered }) => (unanswered ? hits.slice(0, 1) : hits))
-  const named = lists.flatMap((hits) => hits.filter(({ score }) => score === 1))
-  const ranks = Math.max(...lists.map((hits) => hits.length))
-  const inOrder = Array.from({ length: ranks }, (_, rank) => lists.flatMap((hits) => hits[rank] ?? [])).flat()
-  const chosenIds = new Set<string>()
-  for (const { id } of [...named, ...inOrder]) if (chosenIds.size < limit) chosenIds.add(id)
-  return inOrder.filter(({ id }) => chosenIds.delete(id))
-}
-
-function pick<T extends object, K extends keyof T>(from: T, ...keys: K[]): Pick<T, K> {
-  const picked = {} as Pick<T, K>
-  for (const key of keys) if (from[key] !== undefined) picked[key] = from[key]
-  return picked
 }

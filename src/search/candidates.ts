@@ -1,0 +1,143 @@
+import type { EmbeddingTable } from './embedding-table.ts'
+import type { Features, FusionWeights } from './fuse-rankings.ts'
+import { type Coverage, createLateInteraction } from './late-interaction.ts'
+import type { LexicalIndex, LexicalMatches } from './lexical-index.ts'
+import type { Corpus } from './search-corpus.ts'
+import type { SemanticLane } from './semantic-lane.ts'
+import { stemOf } from './tokenize.ts'
+import type { ToolQueryOptions } from './tool-search.ts'
+import { piecesOf } from './word-pieces.ts'
+
+export interface Candidate {
+  readonly slot: number
+  readonly features: Features
+  readonly exactName: boolean
+  readonly calls: number
+  /** Cosine of the vectors of a model without learned weights. */
+  readonly external: number | undefined
+}
+
+/** The candidates of a query, and what is needed to order them. */
+export interface Candidates {
+  readonly candidates: readonly Candidate[]
+  readonly table: EmbeddingTable | undefined
+  readonly matches: LexicalMatches
+  /** Undefined if only keywords are searched. */
+  readonly weights: FusionWeights | undefined
+  /** True if a model without learned weights ranked them too. */
+  readonly foreign: boolean
+}
+
+/** Number of candidates per lane for which all features are computed. Forty give no better results than sixteen. */
+const CANDIDATES = 16
+
+/**
+ * Returns a function that finds the candidates of a query in each lane: the words, the embedded model, and the optional
+ * model.
+ */
+export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | undefined) {
+  let lateInteraction:
+    | (ReturnType<typeof createLateInteraction> & { readonly table: EmbeddingTable; readonly index: LexicalIndex })
+    | undefined
+
+  function coverageOf(
+    table: EmbeddingTable,
+    query: string,
+    slots: readonly number[],
+    rarityOf: LexicalMatches['rarityOf'],
+  ): Coverage {
+    const index = corpus.lexical
+    if (lateInteraction?.table !== table || lateInteraction.index !== index)
+      lateInteraction = { table, index, ...createLateInteraction(table, index) }
+    return lateInteraction.cover(query, slots, rarityOf)
+  }
+
+  /** @param external the optional model's vector of the query */
+  return function findCandidates(
+    query: string,
+    { limit, visible, hidden, usage, ranker }: ToolQueryOptions,
+    external: Float32Array | undefined,
+  ): Candidates {
+    const accept = (slot: number): boolean => visible(corpus.idOf(slot))
+    const count = Math.max(CANDIDATES, limit)
+    const uncounted = [...(hidden?.() ?? [])].flatMap((id) => corpus.slotOf(id) ?? [])
+    const matches = corpus.lexical.search(query, { limit: count, accept, uncounted })
+    const table = ranker === 'lexical' ? undefined : corpus.table()
+    const correctedQuery = table ? correctQuery(query, matches.corrections, table) : query
+    const vector = table?.query(correctedQuery)
+    const vectors = external && semantic?.index
+    const exactHits = matches.hits.filter(({ exactName }) => exactName)
+    const exactSlots = new Set(distinctSlots(exactHits))
+    const slots = distinctSlots(
+      ranker === 'vector' ? exactHits : matches.hits,
+      vector ? corpus.vectors.search(vector, count, accept) : [],
+      vectors ? vectors.search(external, count, accept) : [],
+    )
+    // Tools that were just added may have no vector yet; then none is compared by it.
+    const externals = vectors && slots.every((slot) => vectors.has(slot)) ? vectors.cosines(slots, external) : undefined
+    const encoder = externals && semantic?.fusion
+    const encoded = encoder && externals
+    const foreign = encoder ? undefined : externals
+    const cosines = vector && corpus.vectors.cosines(slots, vector)
+    const coverage =
+      table && ranker !== 'vector' ? coverageOf(table, correctedQuery, slots, matches.rarityOf) : undefined
+    const ownerNamed = createOwnerMatcher(correctedQuery, matches.rarityOf)
+    const lexicals = slots.map((slot) => (ranker === 'vector' ? 0 : matches.scoreOf(slot)))
+    const best = Math.max(0, ...lexicals.filter((_, at) => !exactSlots.has(slots[at] as number)))
+    const candidates = slots.map((slot, at): Candidate => {
+      const lexical = lexicals[at] as number
+      const id = corpus.idOf(slot)
+      return {
+        slot,
+        features: {
+          lexical,
+          lexicalShare: best > 0 ? Math.min(1, lexical / best) : 0,
+          cosine: cosines?.[at] ?? 0,
+          covered: coverage?.query[at] ?? 0,
+          nameCovered: coverage?.name[at] ?? 0,
+          encoded: encoded?.[at] ?? 0,
+          known: corpus.isKnown(slot) ? 1 : 0,
+          ownerNamed: ownerNamed(id),
+        },
+        exactName: exactSlots.has(slot),
+        calls: usage?.(id) ?? 0,
+        external: foreign?.[at],
+      }
+    })
+    return {
+      candidates,
+      table,
+      matches,
+      weights: encoder ?? table?.settings.fusion,
+      foreign: foreign !== undefined,
+    }
+  }
+}
+
+function distinctSlots(...lanes: readonly (readonly { readonly slot: number }[])[]): number[] {
+  return [...new Set(lanes.flat().map(({ slot }) => slot))]
+}
+
+/** The query with corrections for words that neither the catalog nor the model knows. */
+function correctQuery(query: string, corrections: ReadonlyMap<string, string>, table: EmbeddingTable): string {
+  let corrected = query
+  for (const [word, other] of corrections)
+    if (!table.knows(word)) corrected = corrected.toLowerCase().replaceAll(word, other)
+  return corrected
+}
+
+/** Returns a function that computes the feature `ownerNamed` of a tool. */
+function createOwnerMatcher(query: string, rarityOf: LexicalMatches['rarityOf']): (id: string) => number {
+  const queryStems = new Set(piecesOf(query).map(stemOf))
+  const rarest = rarityOf('')
+  return (id) => {
+    const namedStems = ownerStemsOf(id).filter((stem) => queryStems.has(stem))
+    return Math.max(0, ...namedStems.map((stem) => rarityOf(stem) / rarest))
+  }
+}
+
+/** The stems of the name of a tool's server or module, which begins its id. */
+function ownerStemsOf(id: string): string[] {
+  const [, owner = ''] = /^(?:mcp_)?(.+?)(?:\.|::|\/)/.exec(id) ?? []
+  return piecesOf(owner).map(stemOf)
+}
