@@ -62,6 +62,7 @@ export function contentWords(words) {
 }
 
 const VOWEL = /[aeiouy]/
+const SHORT_SYLLABLE = /[^aeiouy][aeiouy][^aeiouywx]$/
 /** How often a vowel is followed by a consonant: the measure m of Porter's paper. */
 const measure = (stem) => (stem.replace(/^[^aeiouy]+/, '').match(/[aeiouy]+[^aeiouy]+/g) ?? []).length
 const pairs = (table) => table.split(' ').map((pair) => pair.split('>'))
@@ -74,31 +75,46 @@ const STEP_4 = /(?:ement|ment|ance|ence|able|ible|ant|ent|ism|ate|iti|ous|ive|iz
 /** M. F. Porter, An algorithm for suffix stripping (1980), with y taken as a vowel everywhere. */
 export function stemOf(word) {
   if (word.length < 3 || !/^[a-z]+$/.test(word)) return word
-  let stem = word
+  return [step1a, step1b, step1c, step2And3, step4, step5].reduce((stem, step) => step(stem), word)
+}
+
+/** Plurals. */
+const step1a = (word) =>
+  word
     .replace(/sses$/, 'ss')
     .replace(/ies$/, 'i')
     .replace(/([^s])s$/, '$1')
-  if (stem.endsWith('eed')) {
-    if (measure(stem.slice(0, -3)) > 0) stem = stem.slice(0, -1)
-  } else {
-    const cut = stem.replace(/(?:ed|ing)$/, '')
-    if (cut !== stem && VOWEL.test(cut)) {
-      stem = cut
-      if (/(?:at|bl|iz)$/.test(stem)) stem += 'e'
-      else if (/([^aeiouylsz])\1$/.test(stem)) stem = stem.slice(0, -1)
-      else if (measure(stem) === 1 && /[^aeiouy][aeiouy][^aeiouywx]$/.test(stem)) stem += 'e'
-    }
-  }
-  if (stem.endsWith('y') && VOWEL.test(stem.slice(0, -1))) stem = `${stem.slice(0, -1)}i`
+
+/** Past tenses and participles. */
+function step1b(word) {
+  if (word.endsWith('eed')) return measure(word.slice(0, -3)) > 0 ? word.slice(0, -1) : word
+  const stem = word.replace(/(?:ed|ing)$/, '')
+  if (stem === word || !VOWEL.test(stem)) return word
+  if (/(?:at|bl|iz)$/.test(stem)) return `${stem}e`
+  if (/([^aeiouylsz])\1$/.test(stem)) return stem.slice(0, -1)
+  return measure(stem) === 1 && SHORT_SYLLABLE.test(stem) ? `${stem}e` : stem
+}
+
+const step1c = (word) => (word.endsWith('y') && VOWEL.test(word.slice(0, -1)) ? `${word.slice(0, -1)}i` : word)
+
+function step2And3(word) {
+  let stem = word
   for (const table of [STEP_2, STEP_3]) {
     const found = table.find(([ending]) => stem.endsWith(ending))
     if (found && measure(stem.slice(0, -found[0].length)) > 0) stem = stem.slice(0, -found[0].length) + found[1]
   }
-  const shorter = stem.replace(STEP_4, '')
-  if (shorter !== stem && measure(shorter) > 1) stem = shorter
-  if (stem.endsWith('e')) {
-    const cut = stem.slice(0, -1)
-    if (measure(cut) > 1 || (measure(cut) === 1 && !/[^aeiouy][aeiouy][^aeiouywx]$/.test(cut))) stem = cut
-  }
+  return stem
+}
+
+function step4(word) {
+  const stem = word.replace(STEP_4, '')
+  return measure(stem) > 1 ? stem : word
+}
+
+/** A final e and a double l. */
+function step5(word) {
+  const cut = word.endsWith('e') ? word.slice(0, -1) : word
+  const isLong = measure(cut) > 1 || (measure(cut) === 1 && !SHORT_SYLLABLE.test(cut))
+  const stem = isLong ? cut : word
   return stem.endsWith('ll') && measure(stem) > 1 ? stem.slice(0, -1) : stem
 }
