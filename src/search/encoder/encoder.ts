@@ -137,16 +137,11 @@ export function openEncoder(file: Uint8Array, createKernel = createEncoderKernel
     const padded = (count + 3) & -4
     for (let row = 0; row < padded; row++) {
       const start = row * matrix.inner
-      let largest = 0
-      if (row < count)
-        for (let at = start; at < start + matrix.inner; at++) {
-          const size = Math.abs(rows[at]!)
-          if (size > largest) largest = size
-        }
-      f32[scales / 4 + row] = largest / peak
+      const end = start + matrix.inner
+      const largest = row < count ? largestOf(rows, start, end) : 0
       const factor = largest > 0 ? peak / largest : 0
-      for (let at = start; at < start + matrix.inner; at++)
-        i16[rounded / 2 + at] = factor === 0 ? 0 : rows[at]! * factor
+      f32[scales / 4 + row] = largest / peak
+      for (let at = start; at < end; at++) i16[rounded / 2 + at] = factor === 0 ? 0 : rows[at]! * factor
     }
     kernel.multiply(
       rounded,
@@ -275,6 +270,16 @@ function createMemory(
       return start
     },
   }
+}
+
+/** The largest absolute value in a part of an array. */
+function largestOf(values: Float32Array, start: number, end: number): number {
+  let largest = 0
+  for (let at = start; at < end; at++) {
+    const size = Math.abs(values[at]!)
+    if (size > largest) largest = size
+  }
+  return largest
 }
 
 function normalizeLayer(
