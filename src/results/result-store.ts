@@ -55,8 +55,8 @@ export interface ResultStore {
   /** Keeps it until its time is over, also when its session ends. */
   keepAfterSession(owner: ResultOwner, handle: string): void
   /**
-   * Describes a text, or answers a question about it. A thread does the work, which ends after some seconds: a regular
-   * expression may take forever.
+   * Describes a text, or answers a question about it, in a thread. The thread is stopped at the time limit, because a
+   * regular expression may take forever.
    * @param tokens maximum of the preview or of the answer's text
    * @throws PegboardError E_NOT_FOUND, E_VALIDATION, E_TIMEOUT, E_OVERLOADED
    */
@@ -85,7 +85,7 @@ export interface ResultStoreOptions {
   readonly checkFreeSpace?: (folder: string, bytes: number) => Promise<void>
   /** True if other processes serve the same clients. They keep their results themselves. */
   readonly hasOthers?: boolean
-  /** Time limit of one question (default 5 s). */
+  /** Time limit of one question, in milliseconds; default 20,000. */
   readonly patienceMs?: number
 }
 
@@ -100,7 +100,7 @@ interface Entry extends KeptResult {
 /** Threads that read results have a low priority: on a busy machine, the end of a log of 50 MB took 6 s. */
 const PATIENCE_MS = 20_000
 const THREAD_LIMITS = { maxOldGenerationSizeMb: 1_024, maxYoungGenerationSizeMb: 64 }
-/** Eight is the least of which one principal leaves one to others. */
+/** One principal can use seven eighths of a semaphore. With fewer than eight threads, it could use all of them. */
 const THREADS = { maxConcurrent: 8, maxQueued: 64, setting: '' }
 /** Results of all principals together, in multiples of what one may have. */
 const SHARES = 8
