@@ -12,17 +12,18 @@ export interface RunningServer {
 /** True if the caller sees this module. */
 export type Sees = (module: string) => boolean
 
-/** Looks for the server of a tool that is not in the catalog. */
-export interface ToolSearch {
-  /**
-   * Called for an unknown tool name. Starts an unknown server that the name begins with, and waits for it. Otherwise
-   * reads the lists of running servers again, at most once a minute, and of an idle server that the name begins with.
-   * @returns whether to look again
-   * @param options.signal aborted when nobody waits any more
-   * @param options.sees modules that the caller sees; default all
-   */
-  missed(name: string, options?: { readonly signal?: AbortSignal | undefined; readonly sees?: Sees }): Promise<boolean>
-}
+/**
+ * Looks for the server of an unknown tool name. Starts an unknown server that the name begins with, and waits for it.
+ * Otherwise reads the lists of running servers again, at most once a minute, and of an idle server that the name begins
+ * with.
+ * @returns whether to look again
+ * @param options.signal aborted when nobody waits any more
+ * @param options.sees modules that the caller sees; default all
+ */
+export type ToolSearch = (
+  name: string,
+  options?: { readonly signal?: AbortSignal | undefined; readonly sees?: Sees },
+) => Promise<boolean>
 
 /** Minimum time between searches, and maximum wait of a call. */
 const EVERY_MS = 60_000
@@ -59,27 +60,25 @@ export function createToolSearch(clock: Clock, running: () => ReadonlyMap<string
     return best
   }
 
-  return {
-    async missed(name, { signal, sees = () => true } = {}) {
-      const unknownUpstream = findUnknown(name, sees)
-      if (unknownUpstream) {
-        // Its state tells why it failed.
-        await unknownUpstream.waitForConnection(signal).catch(() => undefined)
-        return true
-      }
-      // Concurrent callers share one search.
-      if (searching) {
-        await searching
-        return true
-      }
-      if (running().size === 0 || clock.now() - searchedAt < EVERY_MS) return false
-      searchedAt = clock.now()
-      searching = refreshCandidates(name, sees).finally(() => {
-        searching = undefined
-      })
+  return async (name, { signal, sees = () => true } = {}) => {
+    const unknownUpstream = findUnknown(name, sees)
+    if (unknownUpstream) {
+      // Its state tells why it failed.
+      await unknownUpstream.waitForConnection(signal).catch(() => undefined)
+      return true
+    }
+    // Concurrent callers share one search.
+    if (searching) {
       await searching
       return true
-    },
+    }
+    if (running().size === 0 || clock.now() - searchedAt < EVERY_MS) return false
+    searchedAt = clock.now()
+    searching = refreshCandidates(name, sees).finally(() => {
+      searching = undefined
+    })
+    await searching
+    return true
   }
 }
 

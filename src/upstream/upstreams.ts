@@ -61,7 +61,7 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   ended(session: string): void
   /** @throws PegboardError also E_NOT_FOUND */
   ping(id: string, signal?: AbortSignal): Promise<number | undefined>
-  readonly missed: ToolSearch['missed']
+  readonly missed: ToolSearch
   /** Name of the disabled server that a tool name begins with. @param sees as for `missed` */
   disabledServer(name: string, sees: Sees): string | undefined
   /**
@@ -172,8 +172,6 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     })
   }
 
-  const search = createToolSearch(clock, () => running)
-
   return {
     async start() {
       if (started) return
@@ -255,7 +253,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       for (const { upstream } of running.values()) upstream.ended(session)
     },
     ping: async (id, signal) => await findRunning(id).upstream.ping(signal),
-    missed: search.missed,
+    missed: createToolSearch(clock, () => running),
     disabledServer(name, sees) {
       const modules = moduleIds(configured)
       const disabled = Object.entries(configured).find(([id, { enabled, prefix }]) => {
