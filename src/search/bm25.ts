@@ -5,7 +5,7 @@ import { synonymGroups } from './synonyms.ts'
 import { COUNT_SCALE, type WordRows } from './word-rows.ts'
 
 /** The words of a synonym group that occur in documents, and how many documents contain any of them. */
-export interface Group {
+interface Group {
   readonly words: readonly number[]
   readonly documents: number
 }
@@ -46,34 +46,34 @@ export function createBm25(rows: WordRows, savedPostings: Postings) {
   let counts = new Uint16Array()
   let gathered = new Uint32Array()
 
-  function linkStems(usedSlots: readonly number[]): void {
-    firstWords = new Int32Array(rows.wordCount)
-    nextWords = new Int32Array(rows.wordCount)
-    stemDocuments = new Uint32Array(rows.wordCount)
-    for (let word = 0; word < rows.wordCount; word++) {
+  function linkStems(): void {
+    const { wordCount, stemOf } = rows
+    firstWords = new Int32Array(wordCount)
+    nextWords = new Int32Array(wordCount)
+    for (let word = 0; word < wordCount; word++) {
       if (!isUsed(word)) continue
-      const stem = rows.stemOf(word)
+      const stem = stemOf(word)
       nextWords[word] = firstWords[stem] as number
       firstWords[stem] = word + 1
     }
+  }
+
+  /** Counts the documents of each stem, and adds up the length of each document. */
+  function measureDocuments(usedSlots: readonly number[]): void {
+    const { wordCount, stemOf } = rows
+    stemDocuments = new Uint32Array(wordCount)
+    totalLength = 0
+    averageLength = Number.NaN
     /** Per stem: the last slot it was counted for, plus 1. */
-    const counted = new Uint32Array(rows.wordCount)
-    for (const slot of usedSlots)
-      rows.visit(slot, (word) => {
-        const stem = rows.stemOf(word)
+    const counted = new Uint32Array(wordCount)
+    for (const slot of usedSlots) {
+      let length = 0
+      rows.visit(slot, (word, count) => {
+        length += count
+        const stem = stemOf(word)
         if (counted[stem] === slot + 1) return
         counted[stem] = slot + 1
         stemDocuments[stem] = (stemDocuments[stem] as number) + 1
-      })
-  }
-
-  function measureLengths(usedSlots: readonly number[]): void {
-    totalLength = 0
-    averageLength = Number.NaN
-    for (const slot of usedSlots) {
-      let length = 0
-      rows.visit(slot, (_word, count) => {
-        length += count
       })
       lengths[slot] = length
       totalLength += length
@@ -186,14 +186,14 @@ export function createBm25(rows: WordRows, savedPostings: Postings) {
       groups.clear()
       const usedSlots = rows.usedSlots()
       if (!hasPostings) postings = invert(rows.wordCount, usedSlots, rows.visit)
-      linkStems(usedSlots)
+      linkStems()
       scores = withRoom(scores, rows.slots)
       norms = withRoom(norms, rows.slots)
       lengths = withRoom(lengths, rows.slots)
       counts = withRoom(counts, rows.slots)
       gathered = withRoom(gathered, rows.slots)
       uncountedFlags = withRoom(uncountedFlags, rows.slots)
-      measureLengths(usedSlots)
+      measureDocuments(usedSlots)
     },
 
     /** Starts a search: all scores become 0. @param nextUncounted slots of documents that do not count */
