@@ -201,6 +201,15 @@ describe('restrictions', () => {
   })
 })
 
+it('the README of upstream names each file of the folder', () => {
+  const text = readFileSync(join(root, 'src/upstream/README.md'), 'utf8')
+  const named = new Set([...text.matchAll(/`([\w-]+)(?:\.ts)?`/g)].map(([, name]) => name))
+  const present = readdirSync(join(root, 'src/upstream')).flatMap((file) =>
+    file.endsWith('.ts') ? [file.slice(0, -3)] : [],
+  )
+  expect(present.filter((name) => !named.has(name))).toEqual([])
+})
+
 describe('modules', () => {
   it('import only pegboard, Node and their own libraries, never src', () => {
     for (const path of filesBelow(join(root, 'modules'))) {

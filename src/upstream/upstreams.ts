@@ -11,7 +11,13 @@ import { createWatchdog } from '../programs/watchdog.ts'
 import { createTimestamps } from './resource-claims.ts'
 import { createSpawnQueue } from './spawn-queue.ts'
 import { createStartQueue } from './start-queue.ts'
-import { createToolSearch, isNamed, type RunningServer, type Sees, type ToolSearch } from './tool-search.ts'
+import {
+  createUnknownToolSearch,
+  isNamed,
+  type RunningServer,
+  type Sees,
+  type UnknownToolSearch,
+} from './unknown-tool-search.ts'
 import { createUpstream, type Upstream, type UpstreamStatus } from './upstream.ts'
 import { restartKeyOf, type ServerSettings } from './upstream-settings.ts'
 import type { UpstreamServices, UpstreamShared } from './upstream-shared.ts'
@@ -61,7 +67,7 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   ended(session: string): void
   /** @throws PegboardError also E_NOT_FOUND */
   ping(id: string, signal?: AbortSignal): Promise<number | undefined>
-  readonly missed: ToolSearch
+  readonly missed: UnknownToolSearch
   /** Name of the disabled server that a tool name begins with. @param sees as for `missed` */
   disabledServer(name: string, sees: Sees): string | undefined
   /**
@@ -253,7 +259,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       for (const { upstream } of running.values()) upstream.ended(session)
     },
     ping: async (id, signal) => await findRunning(id).upstream.ping(signal),
-    missed: createToolSearch(clock, () => running),
+    missed: createUnknownToolSearch(clock, () => running),
     disabledServer(name, sees) {
       const modules = moduleIds(configured)
       const disabled = Object.entries(configured).find(([id, { enabled, prefix }]) => {

@@ -20,7 +20,7 @@ export type Sees = (module: string) => boolean
  * @param options.signal aborted when nobody waits any more
  * @param options.sees modules that the caller sees; default all
  */
-export type ToolSearch = (
+export type UnknownToolSearch = (
   name: string,
   options?: { readonly signal?: AbortSignal | undefined; readonly sees?: Sees },
 ) => Promise<boolean>
@@ -30,7 +30,10 @@ const EVERY_MS = 60_000
 const WAIT_MS = 8_000
 
 /** @param running by id */
-export function createToolSearch(clock: Clock, running: () => ReadonlyMap<string, RunningServer>): ToolSearch {
+export function createUnknownToolSearch(
+  clock: Clock,
+  running: () => ReadonlyMap<string, RunningServer>,
+): UnknownToolSearch {
   let searching: Promise<void> | undefined
   let searchedAt = Number.NEGATIVE_INFINITY
 
