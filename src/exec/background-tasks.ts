@@ -112,7 +112,8 @@ export function createTasks(options: TasksOptions): Tasks {
   const tasks = (): Table<StoredTask> => shared.store().table('task', isStoredTask)
   const emitEnd = (owner: string, task: StoredTask): void => taskEnded.emit(owner, toPublicTask(task))
   const runs = createTaskRuns(options, tasks, emitEnd)
-  const { start, scheduleCheck, currentState, ...recovery } = createTaskRecovery(options, tasks, runs, emitEnd)
+  const recovery = createTaskRecovery(options, tasks, runs, emitEnd)
+  const { start, scheduleCheck, currentState } = recovery
 
   shared.subscribe(CANCELLED, (id) => {
     const taskRun = runs.get(id)

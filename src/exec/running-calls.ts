@@ -16,8 +16,12 @@ import type { CallRequest } from './tool-calls.ts'
 export interface CallResources {
   /** Aborts when the client cancels, at the time limit and at the shutdown. */
   readonly signal: AbortSignal
-  /** Takes the slots that the call needs. Runs without a pause while slots are free. @returns whether it had to wait */
-  takeSlots(): Promise<boolean>
+  /**
+   * Takes the slots that the call needs.
+   * @param tool as it is now: a reload may have changed its limits since `start`
+   * @returns whether it had to wait
+   */
+  takeSlots(tool: Tool): Promise<boolean>
   /** Stops the time limit and leaves the slots to others until the returned function is called, while a person answers. */
   pause(): () => void
   release(): void
@@ -67,9 +71,9 @@ export function createRunningCalls(
     running.set(abort, true)
     return {
       signal: abort.signal,
-      async takeSlots() {
+      async takeSlots(currentTool) {
         let waited = false
-        for (const semaphore of semaphoresFor(tool, isInner)) {
+        for (const semaphore of semaphoresFor(currentTool, isInner)) {
           const wait = semaphore.acquire(abort.signal, principal)
           if (wait) await wait
           heldSlots.add(semaphore)

@@ -114,8 +114,10 @@ interface ActiveCall {
   readonly relay: Relay
   /** The call with the current tool and policy: the operator may change them while it waits. */
   resolved: ResolvedCall
-  /** The call that a person approved; `undefined` if nobody was asked. */
+  /** The call that a person approved, now or before its client repeated it. */
   approved: ResolvedCall | undefined
+  /** True if the person approved it before the client repeated it. Such an approval is not kept again. */
+  approvedBefore: boolean
   inspection: Inspection | undefined
   hasStarted: boolean
 }
@@ -157,7 +159,7 @@ export function createCalls(options: CallsOptions): Calls {
       countCall(active)
       const approval = askForApproval(active)
       if (approval) await approval
-      const hasWaited = await active.resources.takeSlots()
+      const hasWaited = await active.resources.takeSlots(active.resolved.entry.tool)
       if (hasWaited) await checkAgain(active)
       const result = inspectResult(active, await runTool(active))
       recordResult(active, result)
@@ -188,6 +190,7 @@ export function createCalls(options: CallsOptions): Calls {
       relay: request.relay ? createPausingRelay(request.relay, resources.pause, () => active.inspection) : noRelay,
       resolved,
       approved: undefined,
+      approvedBefore: false,
       inspection: undefined,
       hasStarted: false,
     }
@@ -212,8 +215,8 @@ export function createCalls(options: CallsOptions): Calls {
       onGate,
     )
     if (!answer) {
-      // The person approved it before the server asked its question.
       active.approved = resolved
+      active.approvedBefore = true
       return undefined
     }
     return answer.then(() => {
@@ -264,8 +267,8 @@ export function createCalls(options: CallsOptions): Calls {
   }
 
   /** For a call that its client repeats, with an answer to its server. */
-  function keepApproval({ request: { caller }, approved }: ActiveCall): void {
-    if (approved) gate.keepApproval({ tool: approved.entry.tool, input: approved.input, caller })
+  function keepApproval({ request: { caller }, approved, approvedBefore }: ActiveCall): void {
+    if (approved && !approvedBefore) gate.keepApproval({ tool: approved.entry.tool, input: approved.input, caller })
   }
 
   function recordResult(active: ActiveCall, result: ToolResult): void {

@@ -102,6 +102,31 @@ describe('a call', () => {
     expect([error.code, error.message.includes('extra')]).toEqual(['E_VALIDATION', true])
   })
 
+  /** A person who approves everything, and the questions so far. */
+  function approvingPerson() {
+    const questions: string[] = []
+    const relay = {
+      clientCapabilities: { elicitation: { form: {} } },
+      request: async (method: string) => {
+        questions.push(method)
+        return { action: 'accept', content: {} }
+      },
+    }
+    const caller = { ...localCaller, supports: { ...localCaller.supports, elicitation: true } }
+    return { questions, first: { relay, caller }, repeated: { relay: { ...relay, resumed: true }, caller } }
+  }
+
+  it('whose server asks a second question is approved again', async () => {
+    const pay = makeTool('m.pay', { run: async () => ({ kind: 'input_required', result: {} }) })
+    const { run } = callsOf([pay], { ask: ['m.pay'] })
+    const { questions, first, repeated } = approvingPerson()
+    await run('m.pay', {}, first)
+    await run('m.pay', {}, repeated)
+    expect(questions).toHaveLength(1)
+    await run('m.pay', {}, repeated)
+    expect(questions).toHaveLength(2)
+  })
+
   it('that its client repeats after a question is approved once, even if it waits for a slot', async () => {
     let free = (): void => undefined
     const isFree = new Promise<void>((resolve) => {
@@ -113,23 +138,14 @@ describe('a call', () => {
     })
     const busy = makeTool('m.busy', { run: () => isFree.then(() => valueResult('done')) })
     const { run, calls } = callsOf([pay, busy], { ask: ['m.pay'] }, { maxConcurrent: 1 })
-    const questions: string[] = []
-    const relay = {
-      clientCapabilities: { elicitation: { form: {} } },
-      request: async (method: string) => {
-        questions.push(method)
-        return { action: 'accept', content: {} }
-      },
-    }
-    const supports = { ...localCaller.supports, elicitation: true }
-    const more = { relay, caller: { ...localCaller, supports } }
-    expect(await run('m.pay', {}, more)).toMatchObject({ kind: 'input_required' })
+    const { questions, first, repeated } = approvingPerson()
+    expect(await run('m.pay', {}, first)).toMatchObject({ kind: 'input_required' })
     const other = run('m.busy')
-    const repeated = run('m.pay', {}, { ...more, relay: { ...relay, resumed: true } })
+    const answered = run('m.pay', {}, repeated)
     await vi.waitFor(() => expect(calls.load()).toEqual({ running: 1, waiting: 1 }))
     free()
     await other
-    expect(await repeated).toMatchObject({ value: 'paid' })
+    expect(await answered).toMatchObject({ value: 'paid' })
     expect(questions).toEqual(['elicitation/create'])
   })
 
