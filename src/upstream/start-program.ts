@@ -47,29 +47,25 @@ export async function prepareProgram(options: ProgramOptions, mark: string): Pro
   const unsafe = writtenCode(target, platform)
   if (unsafe !== undefined) throw createEntryError(unsafe)
   if (target.sandbox?.kind !== 'docker' && isMissing(target.command, env, target.cwd, platform))
-    throw createStartError(options, MISSING)
+    throw createStartError(options, createMissingError())
   const program = { command: target.command, args: target.args, cwd: target.cwd, env, named: Object.keys(named) }
   const wrapped = target.sandbox === undefined ? program : await sandboxed(options, target.sandbox, program)
   const plan = spawnPlan(wrapped.command, wrapped.args, wrapped.env, platform)
-  if (isMissing(plan.file, wrapped.env, wrapped.cwd, platform)) throw createStartError(options, MISSING)
   return { plan, env: wrapped.env, cwd: wrapped.cwd }
 }
 
-/** @throws PegboardError E_UPSTREAM_UNAVAILABLE */
-export function spawnProgram(options: ProgramOptions, { plan, env, cwd }: Program): ServerProcess {
-  try {
-    return spawnPiped(plan.file, plan.args, {
-      ...plan.options,
-      env,
-      stdio: ['pipe', 'pipe', 'pipe'],
-      ...(cwd === undefined ? {} : { cwd }),
-    }) as ServerProcess
-  } catch (error) {
-    throw createStartError(options, error as NodeJS.ErrnoException)
-  }
+/** @throws an error of the system, which `createStartError` explains */
+export function spawnProgram({ platform }: ProgramOptions, { plan, env, cwd }: Program): ServerProcess {
+  if (isMissing(plan.file, env, cwd, platform)) throw createMissingError()
+  return spawnPiped(plan.file, plan.args, {
+    ...plan.options,
+    env,
+    stdio: ['pipe', 'pipe', 'pipe'],
+    ...(cwd === undefined ? {} : { cwd }),
+  }) as ServerProcess
 }
 
-const MISSING: NodeJS.ErrnoException = Object.assign(new Error(), { code: 'ENOENT' })
+const createMissingError = (): NodeJS.ErrnoException => Object.assign(new Error(), { code: 'ENOENT' })
 
 export function createStartError({ target, where }: ProgramOptions, cause: NodeJS.ErrnoException): PegboardError {
   const what = isLine(target) ? target.command : path.basename(target.command)

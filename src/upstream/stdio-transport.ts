@@ -10,6 +10,7 @@ import { isInstalling } from './package-download.ts'
 import { isMessage, parseLine } from './parse-line.ts'
 import {
   createStartError,
+  type Program,
   type ProgramOptions,
   prepareProgram,
   type ServerProcess,
@@ -157,14 +158,23 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
     return hasSentMessage || firstNoise === undefined ? how : `${how}; it printed ${firstNoise}`
   }
 
+  const spawn = (program: Program): ServerProcess => {
+    try {
+      options.watchdog.wake()
+      return spawnProgram(options, program)
+    } catch (error) {
+      throw createStartError(options, error as NodeJS.ErrnoException)
+    }
+  }
+
   /** Starts the program. The first failure ends the connection. */
   const start = async (): Promise<ServerProcess> => {
     try {
       const program = await prepareProgram(options, mark)
       await options.spawnTurn()
       if (gone) throw new PegboardError('E_UPSTREAM_UNAVAILABLE', 'the server has exited')
-      options.watchdog.wake()
-      return spawnProgram(options, program)
+      child = spawn(program)
+      return child
     } catch (error) {
       if (error instanceof PegboardError) lost(error.message)
       throw error
@@ -199,7 +209,6 @@ export function createStdioTransport(options: StdioOptions): UpstreamTransport {
     async open(transportEvents) {
       events = transportEvents
       const started = await start()
-      child = started
       if (started.pid !== undefined) options.watchdog.guard(started.pid)
       options.reapers.add(reap)
       exited = new Promise((resolve) => {
