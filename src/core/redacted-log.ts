@@ -8,12 +8,18 @@ import { redactSecrets } from './secret-values.ts'
  */
 export function createRedactedLog(log: Log, hide: (text: string) => string): Log {
   const redact = (text: string): string => redactSecrets(hide(text))
-  const redactField = (value: unknown): unknown =>
-    mapTexts(value instanceof Error ? describeError(value) : value, redact)
+  const redactField = (value: unknown): unknown => {
+    try {
+      return mapTexts(value instanceof Error ? describeError(value) : value, redact)
+    } catch {
+      // Logging must never fail the work it reports on.
+      return 'unreadable'
+    }
+  }
   const redactFields = (fields: Readonly<Record<string, unknown>>): Record<string, unknown> =>
     Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, redactField(value)]))
   return {
-    debug: (message, fields) => log.debug(redact(message), fields && redactFields(fields)),
+    debug: (message, fields) => (log.terse ? undefined : log.debug(redact(message), fields && redactFields(fields))),
     info: (message, fields) => log.info(redact(message), fields && redactFields(fields)),
     warn: (message, fields) => log.warn(redact(message), fields && redactFields(fields)),
     error: (message, fields) => log.error(redact(message), fields && redactFields(fields)),
