@@ -119,7 +119,10 @@ function* readBlocks(fd) {
     Atomics.add(progress, 0, 1)
     isLast = read < space
     filled += read
-    if (position === 0 && buffer.subarray(0, Math.min(filled, HEAD_BYTES)).includes(0)) return yield undefined
+    if (position === 0 && buffer.subarray(0, Math.min(filled, HEAD_BYTES)).includes(0)) {
+      yield undefined
+      return
+    }
     position += read
     const end = isLast ? filled : findBlockEnd(filled)
     if (end > 0) {
@@ -127,7 +130,10 @@ function* readBlocks(fd) {
       buffer.copyWithin(0, end, filled)
       filled -= end
     } else if (!isLast) {
-      if (needsWholeFile && buffer.length > maxBytes) return yield undefined
+      if (needsWholeFile && buffer.length > maxBytes) {
+        yield undefined
+        return
+      }
       buffer = Buffer.concat([buffer], buffer.length * 2)
     }
   }
@@ -157,7 +163,7 @@ function scan(fd, size, isNamed, limit, matcher) {
   return collector
 }
 
-/** @returns by how much the line number grows; 0 after the last block */
+/** @returns by how much the line number grows; of no use after the last block */
 function addMatchingLines({ bytes, isLast }, firstLine, collector, matcher) {
   let decoded
   const text = () => (decoded ??= textOf(bytes))

@@ -1,9 +1,8 @@
 import { existsSync, realpathSync, type Stats } from 'node:fs'
 import { basename, delimiter, dirname, extname, isAbsolute, join, parse, resolve, sep } from 'node:path'
+import type { Environment } from '../config/machine.ts'
 import { statOrNone } from '../policy/real-path.ts'
 import type { StdioTarget } from '../upstream/upstream-settings.ts'
-
-type Environment = Readonly<Record<string, string | undefined>>
 
 /** Files that package managers and interpreters read in their working folder. */
 export const MANIFESTS =

@@ -1,12 +1,10 @@
 import { delimiter, dirname, extname, isAbsolute, join, resolve } from 'node:path'
 import type { Config } from '../config/load-config.ts'
-import { defaultDirs } from '../config/machine.ts'
+import { defaultDirs, type Environment } from '../config/machine.ts'
 import type { OwnFiles } from '../policy/own-files.ts'
 import { isInside, statOrNone } from '../policy/real-path.ts'
 import { lockFile } from '../trust/lock-file.ts'
 import { bothForms, filesOfProgram, MANIFESTS, SCRIPT_EXTENSIONS } from './program-files.ts'
-
-type Environment = Readonly<Record<string, string | undefined>>
 
 /** Files of Pegboard in its state folder. Modules may have folders next to them. */
 const STATE =

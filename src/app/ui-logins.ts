@@ -5,7 +5,7 @@ import { notFound, type UiContext } from './ui-parts.ts'
 
 const LOGIN_MS = 10 * 60_000
 
-/** Logins to servers that were started on the page. */
+/** Logins to servers. A person starts them on the page. */
 export interface UiLogins {
   /** The running or failed login of a server. */
   stateOf(server: string): LoginState | undefined

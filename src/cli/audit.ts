@@ -48,15 +48,16 @@ async function verifyFiles(files: readonly string[], key: Buffer): Promise<Repor
   const breaks: Break[] = []
   let [lines, lastFileLines] = [0, 0]
   for (const file of files) {
-    lastFileLines = 0
+    let line = 0
     for await (const text of readLines(file)) {
-      lastFileLines++
+      line++
       const problem = verifyLine(text)
-      if (problem !== undefined) breaks.push({ file, line: lastFileLines, what: problem })
+      if (problem !== undefined) breaks.push({ file, line, what: problem })
       const signed = problem === 'changed' ? undefined : parseSignedLine(text)
       if (signed) runs.set(signed.run, { first: runs.get(signed.run)?.first ?? signed.seq, last: signed.seq })
     }
-    lines += lastFileLines
+    lines += line
+    lastFileLines = line
   }
   return { files, breaks, lines, lastFileLines, runs }
 }

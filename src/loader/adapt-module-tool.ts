@@ -4,6 +4,7 @@ import { getOrInsert } from '../core/get-or-insert.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { ToolDef } from '../core/module.ts'
+import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import type { Profile } from '../core/profile.ts'
 import { createReadOnlyObject, readOnly } from '../core/read-only.ts'
@@ -170,18 +171,27 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
   }
 }
 
-/** Options of a definition that the tool has only if they are set, and those that it has only if they are true. */
-const OPTIONS = ['opaque', 'volatile', 'needs', 'provides', 'intent', 'task'] as const
-const FLAGS = ['needsUserInput', 'internal', 'asksFirst', 'noBackground', 'allowRepeat', 'toldWhenOff'] as const
+const orAbsent = (flag: boolean | undefined): true | undefined => (flag === true ? true : undefined)
 
+/** The optional members of a tool; those that its definition does not set are absent. */
 function pickOptions(def: ToolSource['def']): Partial<Tool> {
-  const set = OPTIONS.filter((name) => def[name] !== undefined).map((name) => [name, def[name]])
-  const flags = FLAGS.filter((name) => def[name]).map((name) => [name, true])
-  return {
-    ...Object.fromEntries([...set, ...flags]),
-    ...(def.title === undefined && { untitled: true }),
-    ...(def.task !== undefined && { asTask: true }),
-  }
+  const { opaque, volatile, needs, provides, intent, task } = def
+  return omitUndefined({
+    opaque,
+    volatile,
+    needs,
+    provides,
+    intent,
+    task,
+    needsUserInput: orAbsent(def.needsUserInput),
+    internal: orAbsent(def.internal),
+    asksFirst: orAbsent(def.asksFirst),
+    noBackground: orAbsent(def.noBackground),
+    allowRepeat: orAbsent(def.allowRepeat),
+    toldWhenOff: orAbsent(def.toldWhenOff),
+    untitled: orAbsent(def.title === undefined),
+    asTask: orAbsent(task !== undefined),
+  })
 }
 
 /** @throws ToolError if the author's function returned an `error` instead of throwing it */

@@ -13,7 +13,7 @@ type FindDisabledName = (tool: Tool, names: RuleNames, as: string | undefined) =
  * @param disabled tool names, ids or patterns, which match any spelling. A name as written has priority
  * @param enabled names or ids of tools to which patterns of `disabled` do not apply
  */
-export function createDisabledTools(disabled: readonly string[], enabled: readonly string[]): FindDisabledName {
+export function createDisabledNameFinder(disabled: readonly string[], enabled: readonly string[]): FindDisabledName {
   if (disabled.length === 0) return () => undefined
   const exactNames = new Set(disabled)
   const enabledNames = new Set(enabled)

@@ -2,7 +2,7 @@ import { omitUndefined } from '../core/omit-undefined.ts'
 import { EFFECTS, type Effect, type Tool, type Tripwire } from '../core/tool.ts'
 import { actionOf } from '../core/tool-names.ts'
 import { createConstraintRules } from './constraints.ts'
-import { createDisabledTools } from './disabled-tools.ts'
+import { createDisabledNameFinder } from './disabled-tools.ts'
 import type { Constraints, RateSetting, RULE_LISTS, RuleSetting } from './policy-options.ts'
 import { type Actor, createRule, namesOf, type Rule, type RuleNames, shortOwnerName } from './policy-rules.ts'
 import { createRateLimit, type RateLimit } from './rate-limiter.ts'
@@ -129,7 +129,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
     { rules: fallback === 'ask' ? [EVERY_TOOL] : [], unless: allow, setting: `${policyKey}.default` },
   ]
   const constraints = createConstraintRules(settings.constraints ?? {}, settingPrefix)
-  const findDisabledName = createDisabledTools(settings.disabled ?? [], settings.enabled ?? [])
+  const findDisabledName = createDisabledNameFinder(settings.disabled ?? [], settings.enabled ?? [])
   const rates = [
     ...(settings.rateLimits ?? []).map((rate, at) => createRateLimit(rate, `${policyKey}.rateLimits[${at}]`)),
     ...Object.entries(settings.perMinute ?? {}).map(([tools, perMinute]) =>

@@ -96,7 +96,7 @@ export function createUi(options: UiOptions): Ui {
     answer(res, 200, {})
   }
 
-  /** Ends the stream when its session ends. */
+  /** Sends the events of the page until the client disconnects or its session ends. */
   function openStream(req: IncomingMessage, res: ServerResponse): void {
     if (live.isFull) {
       answer(res, 429, problem('E_OVERLOADED', 'Too many pages are open. Close some of them.'))
@@ -123,7 +123,7 @@ export function createUi(options: UiOptions): Ui {
     answer(res, 200, {})
   }
 
-  /** Requests about sessions and streams. `uiRoutes` has all others. */
+  /** Requests about sessions and streams, except the login. `uiRoutes` has all others. */
   const ownRoutes: ReadonlyMap<string, (req: IncomingMessage, res: ServerResponse) => void> = new Map([
     ['GET events', openStream],
     ['POST link', (_req, res) => answer(res, 200, { url: createLink(LINK_MS) })],

@@ -403,7 +403,7 @@ function verdictOf({ era, transport, probe }: Connection, at: number, previous: 
 
 /**
  * What the next attempt does, after the server died with and without the era probe: attempts with and without the probe
- * then alternate, one process each. `undefined`: the server did not die so.
+ * then alternate, one process each. `undefined` for other servers.
  */
 type AlternatingProbe = 'probe' | 'plain' | undefined
 

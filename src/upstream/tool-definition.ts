@@ -277,7 +277,7 @@ function shapeFault(schema: unknown): string | undefined {
 const isRemoteReference = (ref: unknown): ref is string =>
   typeof ref === 'string' && /^([a-z][a-z0-9+.-]*:|\/\/)/i.test(ref)
 
-/** The same for its size, with references expanded. */
+/** Why a schema is too large, also with its references expanded; `undefined` if it is not. */
 function schemaSizeFault(schema: unknown): string | undefined {
   const bytes = JSON.stringify(schema).length
   if (bytes > SCHEMA.bytes) return `its schema has ${bytes} bytes`

@@ -484,7 +484,7 @@ export function createUpstream(
     } else if (method === 'notifications/tasks/status') onTaskStatus(params, whose)
   }
 
-  /** Calls `tell` without a caller for a shared connection, otherwise with the one it belongs to, if any. */
+  /** Calls `tell`: without a caller if the connection is shared, otherwise with the caller that has the connection, if any. */
   function tellCallers(whose: RequestOwner | undefined, tell: (who?: RequestOwner) => void): void {
     const who = whose ?? instances.holder
     if (kind() === 'shared') tell()

@@ -67,6 +67,7 @@ export interface Upstreams extends ToolSource<Readonly<Record<string, ServerSett
   ended(session: string): void
   /** @throws PegboardError also E_NOT_FOUND */
   ping(id: string, signal?: AbortSignal): Promise<number | undefined>
+  /** Looks for the server of a tool name that the catalog does not have. */
   readonly missed: UnknownToolSearch
   /** Name of the disabled server that a tool name begins with. @param sees as for `missed` */
   disabledServer(name: string, sees: Sees): string | undefined

@@ -119,8 +119,9 @@ export function createResolver(
 
   /** The found tools that belong to an owner that the name means. */
   function amongMeant(name: string, found: ReadonlySet<ViewTool> | undefined): Resolution | undefined {
+    if (!found) return undefined
     const meantOwners = findMeantOwners(name, snapshot)
-    if (!meantOwners || !found) return toResolution(found)
+    if (!meantOwners) return toResolution(found)
     return toResolution(new Set([...found].filter(({ tool }) => meantOwners.has(tool.module))))
   }
 
