@@ -14,7 +14,7 @@ const LOADS_FOLDER =
   /^(?:python[\d.]*|pypy\d*|py|uv|poetry|pdm|hatch|pipenv|deno|bun|tsx|ts-node|npm|pnpm|yarn|ruby|bundle|rake|perl|php|java|gradle|mvn|go|cargo|dotnet|make|just|task|sh|bash|dash|zsh|fish|pwsh|powershell|cmd|env|docker-compose|mise|nix|nix-shell|node|nodemon)$/
 /** Programs whose plain arguments are data, except for the package that they run. */
 const RUNS_PACKAGE = /^(?:npx|pnpx|bunx|uvx|pipx|docker|podman)$/
-export const SCRIPT_EXTENSIONS = new Set(
+const SCRIPT_EXTENSIONS = new Set(
   '.js .mjs .cjs .ts .mts .cts .jsx .tsx .py .pyz .pyc .rb .pl .php .jar .sh .bash .ps1 .bat .cmd .exe .wasm .lua .go'.split(
     ' ',
   ),
@@ -134,7 +134,7 @@ function pathArguments(args: readonly string[], cwd: string): readonly PathArgum
   })
 }
 
-const isScript = (path: string): boolean => SCRIPT_EXTENSIONS.has(extname(path))
+export const isScript = (path: string): boolean => SCRIPT_EXTENSIONS.has(extname(path))
 
 /** True for a file that is the value of an option such as `--key` or `--env-file=…`. */
 const isSecretFile = ({ word, before, facts }: PathArgument): boolean =>
@@ -189,7 +189,7 @@ function pathIn(word: string, cwd: string): string | undefined {
   const value = /^--?[\w-]+=(.+)$/s.exec(word)?.[1] ?? word
   if (value.startsWith('-') || value.length > 4096 || value.includes('\0') || /^\w+:\/\//.test(value)) return undefined
   const path = resolve(cwd, value)
-  return SCRIPT_EXTENSIONS.has(extname(value)) || existsSync(path) ? path : undefined
+  return isScript(value) || existsSync(path) ? path : undefined
 }
 
 const PACKAGE_ROOT = ['package.json', 'pyproject.toml', '.git']

@@ -1,10 +1,10 @@
-import { delimiter, dirname, extname, isAbsolute, join, resolve } from 'node:path'
+import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path'
 import type { Config } from '../config/load-config.ts'
 import { defaultDirs, type Environment } from '../config/machine.ts'
 import type { OwnFiles } from '../policy/own-files.ts'
 import { isInside, statOrNone } from '../policy/real-path.ts'
 import { lockFile } from '../trust/lock-file.ts'
-import { bothForms, filesOfProgram, MANIFESTS, SCRIPT_EXTENSIONS } from './program-files.ts'
+import { bothForms, filesOfProgram, isScript, MANIFESTS } from './program-files.ts'
 
 /** Files of Pegboard in its state folder. Modules may have folders next to them. */
 const STATE =
@@ -103,7 +103,7 @@ function programsInSettings({ dirs, modules, profiles }: Config): readonly strin
     .filter((path) => {
       if (!isAbsolute(path) || path.includes('\0')) return false
       const facts = statOrNone(path)
-      return facts?.isFile() && ((facts.mode & 0o111) !== 0 || SCRIPT_EXTENSIONS.has(extname(path)))
+      return facts?.isFile() && ((facts.mode & 0o111) !== 0 || isScript(path))
     })
 }
 

@@ -12,7 +12,8 @@ import { isStandardSchema, type JsonSchema, type Schema } from '../core/schema.t
 import type { NameOf, Tool, Tripwire } from '../core/tool.ts'
 import { wireName } from '../core/tool-names.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
-import { closeSchema, convertSchema, createShapeError } from './close-schema.ts'
+import { closeSchema, convertSchema } from './close-schema.ts'
+import { createShapeError } from './shape-error.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a loaded file's input types are not known here
 type AnyToolDef = ToolDef<any, any>

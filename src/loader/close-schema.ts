@@ -4,6 +4,7 @@ import { describeUnknownName } from '../core/issue-phrases.ts'
 import { emptyObject, type Issue, isStandardSchema, type JsonSchema, type Schema, toSchema } from '../core/schema.ts'
 import { describeSettingError } from '../core/setting-error.ts'
 import { checkSchema } from './check-schema.ts'
+import { createShapeError } from './shape-error.ts'
 
 /** Names that frameworks use for the context. Reserved, so that a client cannot pass one. */
 const CONTEXT_NAMES = ['ctx', 'env', '_ctx']
@@ -112,5 +113,3 @@ export function convertSchema(source: unknown, place: string): Schema {
   if (json['type'] !== 'object') throw createShapeError(`${place} must be an object at its root`)
   return schema
 }
-
-export const createShapeError = (message: string): PegboardError => new PegboardError('E_MODULE_SHAPE', `${message}.`)

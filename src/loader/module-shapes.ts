@@ -5,6 +5,7 @@ import type { ToolDef, ToolModule } from '../core/module.ts'
 import { findNearest, isModuleId, isToolName } from '../core/tool-names.ts'
 import type { ToolSource } from './adapt-module-tool.ts'
 import type { ModuleNamespace } from './fresh-import.ts'
+import { createShapeError } from './shape-error.ts'
 import { flatContext, scriptEnv } from './tool-context.ts'
 
 /** The content of a file, by its format. */
@@ -285,6 +286,3 @@ function checkToolName(name: unknown): string {
   if (typeof name === 'string' && isToolName(name)) return name
   throw new PegboardError('E_NAME_INVALID', `"${String(name)}" is not a legal tool name.`)
 }
-
-const createShapeError = (message: string): PegboardError =>
-  new PegboardError('E_MODULE_SHAPE', /[.?]$/.test(message) ? message : `${message}.`)

@@ -129,7 +129,7 @@ interface ClientEntry {
   readonly project?: string
 }
 
-/** The entries for every folder, then those of single projects. */
+/** First the entries that apply in every folder, then those that apply in one project. */
 function* entriesOf(client: Client, root: unknown): Generator<ClientEntry> {
   const path = client.serversAt(root)
   yield* entriesIn(valueAt(root, path), { path })

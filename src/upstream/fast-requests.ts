@@ -183,7 +183,7 @@ export function createFastRequests(
       return
     }
     const message = `${name} answered with ${why === undefined ? `${bytes} bytes` : `what ${why}`}.`
-    // Only results of calls may be long, which limits what is kept.
+    // `resultTooLarge` names the limit of results, which does not apply to other answers.
     const isLong = call.isCall && why === undefined
     fail(call, isLong ? resultTooLarge(message) : new PegboardError('E_TOO_LARGE', message))
   }

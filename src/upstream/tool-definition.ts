@@ -69,11 +69,12 @@ export function readDefinition(raw: unknown): ToolRecord | string {
   if (!isRecord(raw)) return 'a tool that is not an object'
   const { name, annotations, inputSchema } = raw
   if (typeof name !== 'string' || name.trim() === '') return 'a tool whose name is not a string'
-  const structureProblem = structureFault(raw, name)
-  if (structureProblem) return `${JSON.stringify(name.slice(0, 60))}: ${structureProblem}`
+  const describe = (fault: string): string => `${JSON.stringify(name.slice(0, 60))}: ${fault}`
+  const wrongStructure = structureFault(raw, name)
+  if (wrongStructure) return describe(wrongStructure)
   const text = JSON.stringify(raw)
-  const sizeProblem = sizeFault(raw, text)
-  if (sizeProblem) return `${JSON.stringify(name.slice(0, 60))}: ${sizeProblem}`
+  const wrongSize = sizeFault(raw, text)
+  if (wrongSize) return describe(wrongSize)
   const annotationRecord = isRecord(annotations) ? annotations : undefined
   const hash = fingerprint(raw)
   const byName = effectByName(name)
