@@ -8,11 +8,10 @@ export interface ImportGuard {
   close(): void
 }
 
-/**
- * Maximum time that the import may compute without a pause. Measured as processor time, because files wait longer on a
- * busy machine.
- */
-const MAX_BUSY_MS = 3_000
+/** An import may compute without a pause for at least this time. */
+const MIN_BUSY_LIMIT_MS = 3_000
+/** Part of the import timeout that an import may compute without a pause. */
+const BUSY_SHARE = 0.3
 const BEAT_MS = 100
 const [BEATS, WATCHING] = [0, 1]
 
@@ -53,17 +52,22 @@ setInterval(() => {
 `
 
 /**
- * @param maxBlockedMs maximum time that the thread may be blocked without computing, for example while it waits for a
- * program
+ * @param importTimeoutMs maximum time that the thread may be blocked without computing, for example while it waits for
+ * a program. It may compute for 30 % of that, or 3 seconds if that is longer. This is measured as processor time,
+ * because files wait longer on a busy machine
  */
-export function createImportGuard(maxBlockedMs: number, log: Log): ImportGuard {
+export function createImportGuard(importTimeoutMs: number, log: Log): ImportGuard {
   const shared = new SharedArrayBuffer(8)
   const state = new Int32Array(shared)
   let stop: (() => void) | undefined
   const { Worker } = process.getBuiltinModule('node:worker_threads')
   const worker = new Worker(WATCHER, {
     eval: true,
-    workerData: { state: shared, maxBusyMs: MAX_BUSY_MS, maxBlockedMs },
+    workerData: {
+      state: shared,
+      maxBusyMs: Math.max(MIN_BUSY_LIMIT_MS, BUSY_SHARE * importTimeoutMs),
+      maxBlockedMs: importTimeoutMs,
+    },
     // The thread must not inherit arguments of this process.
     execArgv: [],
     env: {},

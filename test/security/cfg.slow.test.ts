@@ -94,6 +94,14 @@ test('CFG-02: a file that loops, hangs, exits the process or rejects later stops
   expect(talk.child.exitCode).toBe(null)
 }, 60_000)
 
+test('a file may calculate for four seconds where an import may take a minute', async () => {
+  const calculates = 'const end = process.cpuUsage().user + 4_000_000\nwhile (process.cpuUsage().user < end);\n'
+  const files = { 'calculates.mjs': calculates + moduleOf('calculates') }
+  const talk = await talkTo(place({ exposure: { mode: 'direct' }, loader: { importTimeoutMs: 60_000 } }, files))
+  talk.send({ id: 1, method: 'tools/call', params: { name: 'calculates__say', arguments: {} } })
+  expect(((await talk.answer(1)) as Answer).result.content[0].text).toBe('calculates')
+}, 60_000)
+
 test('a call to a tool whose file is still loading gets E_LOADING, which the client can retry', async () => {
   const slow = `await new Promise((done) => setTimeout(done, 7_000))\n${moduleOf('slow')}`
   const talk = await talkTo(place({ exposure: { mode: 'direct' } }, { 'slow.mjs': slow }))
