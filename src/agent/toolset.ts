@@ -56,7 +56,7 @@ export interface Toolset {
   mode(provider?: string): ToolUseMode
   /** The operator's `textTools` setting. */
   readonly textTools: TextTools | undefined
-  /** Releases the toolset. It cannot be used afterwards. */
+  /** Releases the toolset. Later calls fail with E_SHUTTING_DOWN. */
   close(): Promise<void>
 }
 
@@ -75,6 +75,9 @@ export interface ToolsetSettings {
 
 const noName = (): PegboardError =>
   new PegboardError('E_VALIDATION', 'The name of a tool must be a string.', { hint: 'Call a listed tool.' })
+
+const toolsetClosed = (): PegboardError =>
+  new PegboardError('E_SHUTTING_DOWN', 'The toolset is closed.', { hint: 'Create another one with createToolset.' })
 
 /** Creates a toolset on a running host. It counts as one conversation: the exposure mode is chosen once. */
 export function toolsetOf(host: ToolsetHost, settings: ToolsetSettings = {}): Toolset {
@@ -97,12 +100,14 @@ export function toolsetOf(host: ToolsetHost, settings: ToolsetSettings = {}): To
     settings.onCall?.(request, shown, whole)
     return shown === whole ? answer : { ...answer, text: answerOf({ kind: 'mcp', result: shown }).text }
   }
+  let isClosed = false
   const mode = (provider?: string): ToolUseMode =>
     toolUseMode(provider ?? host.view(caller).profile.provider, textTools)
   return {
     list,
     serialize: (format) => serializeTools(list(), format),
     async call(name, args = {}, options = {}) {
+      if (isClosed) return failedAnswer(toolsetClosed())
       const { signal, onProgress, loop } = options
       const request: CallRequest = {
         name,
@@ -130,6 +135,9 @@ export function toolsetOf(host: ToolsetHost, settings: ToolsetSettings = {}): To
       }),
     mode,
     textTools,
-    close: async () => settings.onClose?.(caller),
+    async close() {
+      isClosed = true
+      await settings.onClose?.(caller)
+    },
   }
 }

@@ -100,7 +100,7 @@ const modelErrors = {
   },
   E_SHUTTING_DOWN: {
     class: 'network',
-    meaning: 'The server is stopping.',
+    meaning: 'The server is stopping, or the toolset is closed.',
     next: 'Try again after it has restarted.',
   },
   E_TIMEOUT: {

@@ -281,6 +281,19 @@ await toolset.close()
     expect((await (await createToolset({ app })).call('hello.status')).isError).toBe(false)
   })
 
+  it('fails calls after it was closed, also those of meta-tools', async () => {
+    const { app } = await startApp({ exposure: { mode: 'discovery' } })
+    const [own, shared] = await Promise.all([open(), createToolset({ app })])
+    await Promise.all([own.close(), shared.close()])
+    for (const toolset of [own, shared])
+      for (const name of ['hello.status', 'search_tools'])
+        expect(await toolset.call(name, { query: 'a' })).toEqual({
+          text: 'E_SHUTTING_DOWN: The toolset is closed. Create another one with createToolset.',
+          isError: true,
+          files: [],
+        })
+  })
+
   it("creates the prompt for its provider, with the operator's additions", async () => {
     const toolset = await open({ config: { server: { instructions: 'Speak Latin.' } } })
     expect(toolset.systemPrompt({ provider: 'openai' })).not.toContain('AVAILABLE TOOLS')
