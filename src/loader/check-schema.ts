@@ -1,4 +1,5 @@
-import { PegboardError } from '../core/errors.ts'
+import { dereference } from '@cfworker/json-schema'
+import { messageOf, PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
 import { compiles } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
@@ -7,15 +8,41 @@ import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS, SCHEMA_TYPES } from '../c
 const MAX_DEPTH = 64
 
 /**
- * Finds mistakes that make a schema useless: unknown types, parts that are not schemas, invalid patterns.
+ * Finds mistakes that make a schema useless: unknown types, parts that are not schemas, invalid patterns, references
+ * that lead nowhere.
  * @throws PegboardError E_MODULE_SHAPE naming the location
  */
-export function checkSchema(schema: unknown, place: string, depth = 0): asserts schema is JsonSchema {
+export function checkSchema(schema: unknown, place: string): asserts schema is JsonSchema {
+  if (!isRecord(schema)) throw createSchemaError(place, 'is not a JSON Schema')
+  const parts = [...checkedParts(schema, place)]
+  if (parts.some(([, { $ref }]) => $ref !== undefined)) checkReferences(schema, place)
+}
+
+/** A schema and those in it, with their location, each checked before the ones in it. */
+function* checkedParts(schema: unknown, place: string, depth = 0): Generator<readonly [place: string, part: Json]> {
   if (typeof schema === 'boolean' && depth > 0) return
   if (!isRecord(schema)) throw createSchemaError(place, 'is not a JSON Schema')
   if (depth > MAX_DEPTH) throw createSchemaError(place, `is nested more than ${MAX_DEPTH} deep`)
   checkValues(schema, place)
-  for (const [key, part] of partsOf(schema, place)) checkSchema(part, `${place}.${key}`, depth + 1)
+  yield [place, schema]
+  for (const [key, part] of partsOf(schema, place)) yield* checkedParts(part, `${place}.${key}`, depth + 1)
+}
+
+/** Resolves references as the validator of the arguments does, which fails if one leads nowhere. */
+function checkReferences(schema: JsonSchema, place: string): void {
+  // A copy, because `dereference` writes into it.
+  const copy = structuredClone(schema)
+  let targets: ReturnType<typeof dereference>
+  try {
+    targets = dereference(copy)
+  } catch (error) {
+    throw createSchemaError(place, `has references that cannot be resolved: ${messageOf(error)}`)
+  }
+  for (const [at, part] of checkedParts(copy, place)) {
+    const { $ref, __absolute_ref__: target } = part
+    if ($ref !== undefined && targets[String(target)] === undefined)
+      throw createSchemaError(`${at}.$ref`, `leads nowhere: ${JSON.stringify($ref)}`)
+  }
 }
 
 /** Checks the keywords whose values are not schemas. */

@@ -132,6 +132,21 @@ describe('a tool of a module', () => {
       'properties.a.type is "strin"',
     )
   })
+
+  it('rejects references that lead nowhere, and follows those that a validator can', () => {
+    const node = { type: 'object', properties: { next: { $ref: '#/$defs/node' }, root: { $ref: '#' } } }
+    const input = { type: 'object', properties: { a: { $ref: '#/$defs/node' }, b: { $ref: '#b' } } }
+    const $defs = { node, b: { $anchor: 'b', type: 'string' } }
+    expect(tool({ input: { ...input, $defs } }).parse({ a: { next: {} }, b: 'x' }).ok).toBe(true)
+    expect(() => tool({ input: { ...input, $defs: { node } } })).toThrow(
+      'the input of m.do_it.properties.b.$ref leads nowhere: "#b"',
+    )
+    expect(() => tool({ output: { type: 'object', properties: { a: { $ref: 'other.json' } } } })).toThrow(
+      'the output of m.do_it.properties.a.$ref leads nowhere: "other.json"',
+    )
+    const examples = { type: 'object', properties: { a: { default: { $ref: '#/none' } } } }
+    expect(tool({ input: examples }).parse({ a: 1 }).ok).toBe(true)
+  })
 })
 
 describe('the context', () => {
