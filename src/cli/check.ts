@@ -6,6 +6,8 @@ import { formatCount } from '../core/format-count.ts'
 import { DEFAULT_PROFILE } from '../core/profile.ts'
 import { searchModelFault } from '../doctor/check-search.ts'
 import { tokensOf } from '../view/listed-tools.ts'
+import { readPromptSections } from '../view/prompt-sections.ts'
+import type { View } from '../view/view.ts'
 import { type Args, writeAnswer } from './args.ts'
 import { callerForOptions, createClientReport, formatClientReport } from './client-report.ts'
 import { configWarnings } from './config-warnings.ts'
@@ -55,6 +57,22 @@ async function refreshAll({ app, config }: Session): Promise<void> {
   await Promise.allSettled([...ids.map((id) => app.upstreams.refresh(id)), app.apis.refresh()])
 }
 
+/** Errors in the code of modules that only show when their tools are listed. The sentences name the files. */
+function findModuleFaults({ catalog, loader }: Session['app'], view: View) {
+  const files = new Map(loader.status().loaded.map(({ id, file }) => [id, `${file}: `]))
+  const inFile = (module: string, sentence: string): string => `${files.get(module) ?? ''}${sentence}`
+  const tools = catalog.snapshot().tools.flatMap(({ id, module, origin }) => {
+    const { reason, failure } = view.hidden.get(id) ?? {}
+    if (origin !== 'module' || failure === undefined) return []
+    return [inFile(module, `clients do not see ${id}: ${reason}: ${failure}`)]
+  })
+  const sections: string[] = []
+  readPromptSections(view, (module, error) => {
+    sections.push(inFile(module, `clients do not get the prompt section of ${module}: ${error}`))
+  })
+  return { tools, sections }
+}
+
 type Report = ReturnType<typeof createReport>
 
 function createReport({ app, config, caller, warnings }: Session, missing: readonly string[], frozen: boolean) {
@@ -66,9 +84,11 @@ function createReport({ app, config, caller, warnings }: Session, missing: reado
     app.upstreams.status().flatMap((server) => (server.pending ? [[server.module, describeStarting(server)]] : [])),
   )
   const details = new Map(app.upstreams.status().map(({ module, detail }) => [module, detail]))
+  const faults = findModuleFaults(app, view)
   const unusable = config.skipped.filter(({ self }) => !self)
   const errors = [
     ...app.failed().map(failureLine),
+    ...faults.tools,
     ...unusable.map(({ reason }) => reason),
     ...(searchProblem === undefined ? [] : [searchProblem]),
     ...failing.map(
@@ -117,6 +137,7 @@ function createReport({ app, config, caller, warnings }: Session, missing: reado
         ...(client?.warnings ?? []),
         ...warnings.filter((warning) => !skipped.has(warning)),
         ...[unpinnedWarning(config)].filter((warning) => warning !== undefined),
+        ...faults.sections,
         ...(frozen ? [] : waiting),
         ...configWarnings(app, config, caller),
         ...missing,

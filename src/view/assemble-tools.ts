@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Caller } from '../core/caller.ts'
+import { formatCount } from '../core/format-count.ts'
 import { asRecord, isRecord } from '../core/is-record.ts'
 import type { Profile } from '../core/profile.ts'
 import type { JsonSchema, Schema } from '../core/schema.ts'
@@ -21,9 +22,10 @@ export function assemble(
       return { hidden: { kind: 'unavailable', stage: 'assembly', reason } }
     }
     if (draft !== tool) {
-      if (typeof draft.description !== 'string') throw new TypeError('assemble gave no description')
+      if (typeof draft.description !== 'string') throw new TypeError('assemble returned no description')
       const wider = widerThan(tool.input, draft.input)
-      if (wider !== undefined) throw new TypeError(`what assemble gave is wider than the tool: ${wider}`)
+      if (wider !== undefined)
+        throw new TypeError(`assemble returned a schema that accepts more than the tool: ${wider}`)
     }
     return { draft }
   } catch (error) {
@@ -142,7 +144,7 @@ function widerValues(base: JsonSchema, variant: JsonSchema, at: string): string 
   const values = valuesOf(base)
   if (!values || branchesOf(variant)) return undefined
   const variantValues = valuesOf(variant)
-  if (!variantValues) return `${at} is no longer one of ${values.length} values`
+  if (!variantValues) return `${at} is no longer one of ${formatCount(values.length, 'value')}`
   const extra = variantValues.find((value) => !values.some((other) => isDeepStrictEqual(value, other)))
   return extra === undefined ? undefined : `${at} has the value ${JSON.stringify(extra)}, which the tool does not have`
 }

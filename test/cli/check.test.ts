@@ -17,6 +17,23 @@ beforeAll(() => {
       profiles: { chat: { deliberate: { triggers: { memroy: ['jot'], memory: ['note it'] } } } },
     },
     'broken.json': { modulesDir: 'broken', mcpServers: { nothing: {} } },
+    'faulty.json': { modulesDir: 'faulty' },
+    'faulty/kit.mjs': `
+      const word = { type: 'object', properties: { word: { enum: ['a', 'b'] } } }
+      const anyWord = { type: 'object', properties: { word: { type: 'string' } } }
+      const tool = { description: 'Returns a word.', effect: 'read', input: word, run: () => 'a' }
+      export default { name: 'kit', description: 'Words.', promptSection() { throw new Error('no text') }, tools: {
+        plain: tool,
+        broken: { ...tool, available() { throw new Error('no backend') } },
+        wide: { ...tool, assemble: (_context, { description }) => ({ description, input: anyWord }) },
+      } }`,
+    'faulty/odd.mjs': `
+      const input = { type: 'object', properties: { word: { $ref: '#/$defs/word' } } }
+      export default { name: 'odd', description: 'Words.', tools: {
+        say: { description: 'Returns a word.', effect: 'read', input, run: () => 'a' } } }`,
+    'faulty/off.mjs': `
+      export default { name: 'off', description: 'Words.', enabled() { throw new Error('no switch') }, tools: {
+        say: { description: 'Returns a word.', effect: 'read', run: () => 'a' } } }`,
     'tight.json': { exposure: { contextWindow: 1_000 } },
     'wrong.json': { exposre: {} },
     'frozen.json': {
@@ -118,6 +135,18 @@ describe('check', () => {
     const { report } = await check('tight.json')
     expect(report.budgetTokens).toBe(200)
     expect(report.estimators.flat.mode).toBe('discovery')
+  })
+
+  it('reports tools that clients do not see because of an error in the module', async () => {
+    const { code, report } = await check('faulty.json')
+    expect(code).toBe(1)
+    expect(report.errors).toEqual([
+      'odd.mjs: the input of odd.say.properties.word.$ref leads nowhere: "#/$defs/word".',
+      'kit.mjs: clients do not see kit.broken: its availability check failed: no backend',
+      'kit.mjs: clients do not see kit.wide: its assembly check failed: assemble returned a schema that accepts more than the tool: word is no longer one of 2 values',
+      'off.mjs: clients do not see off.say: its switch check failed: no switch',
+    ])
+    expect(report.warnings).toEqual(['kit.mjs: clients do not get the prompt section of kit: no text'])
   })
 
   it('fails for an unusable search model', async () => {

@@ -130,7 +130,7 @@ describe('an assembled tool', () => {
     expect(view.hidden.get('m.a')).toMatchObject({ stage: 'assembly', reason: 'its assembly check failed' })
     expect(JSON.parse(logged[0] ?? '')).toMatchObject({
       tool: 'm.a',
-      error: expect.stringContaining('wider than the tool: shell is a parameter that the tool does not have'),
+      error: expect.stringContaining('accepts more than the tool: shell is a parameter that the tool does not have'),
     })
   })
 
@@ -154,6 +154,6 @@ describe('an assembled tool', () => {
 
   it('without a description is hidden', () => {
     const { view } = shown({ assemble: () => ({ input }) as never })
-    expect(view.hidden.get('m.a')?.failure).toBe('assemble gave no description')
+    expect(view.hidden.get('m.a')?.failure).toBe('assemble returned no description')
   })
 })
