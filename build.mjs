@@ -18,6 +18,9 @@ const modules = readdirSync('modules')
     return name.endsWith('.ts') ? [{ name: name.slice(0, -3), file: `./modules/${name}` }] : []
   })
 
+/** They are on by default, so they are in the first chunk. `writeExports` checks this list. */
+const onByDefault = ['contacts', 'filesystem', 'hello', 'mcp', 'moderation', 'plan', 'todo']
+
 const common = {
   bundle: true,
   platform: 'node',
@@ -54,7 +57,10 @@ const chunk = (name, lines, plugins) =>
     outfile: `dist/${name}.cjs`,
     external,
     // Its `main` is UMD, whose parts a bundler cannot follow.
-    alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' },
+    alias: {
+      'jsonc-parser': 'jsonc-parser/lib/esm/main.js',
+      ...(name === 'pegboard' && { pegboard: './src/index.ts' }),
+    },
     define: { 'import.meta.url': 'bundleUrl' },
     // The other imports become require().
     supported: { 'dynamic-import': false },
@@ -63,8 +69,12 @@ const chunk = (name, lines, plugins) =>
     footer: { js: '})' },
     plugins: [englishOnly, importByLoader, stripperApart('./loader/amaro.cjs'), ...plugins, asciiOnly],
   })
-/** `'name': () => import('file')`, for each: evaluated when it is called. */
-const table = (pairs) => pairs.map(([name, file]) => `'${name}': () => import('${file}'),`)
+/** Exports modules, each of which is evaluated when it is called. */
+const exportModules = (some) => [
+  'export const modules = {',
+  ...some.map(({ name, file }) => `'${name}': () => import('${file}'),`),
+  '}',
+]
 const chunks = [
   await chunk(
     'pegboard',
@@ -74,6 +84,7 @@ const chunks = [
       "export const main = () => import('./src/cli/main.ts')",
       "export const agent = () => import('./src/agent.ts')",
       "export const building = () => import('./src/loader/switched-off.ts')",
+      ...exportModules(modules.filter(({ name }) => onByDefault.includes(name))),
     ],
     [fromChunk(libraries, (name) => `require('./libraries.cjs')['${name}']()`)],
   ),
@@ -82,14 +93,10 @@ const chunks = [
     ['module.exports = {', ...libraries.map((name) => `'${name}': () => require('${name}'),`), '}'],
     [fromChunk(['zod/v4'], () => "require('./pegboard.cjs').zod")],
   ),
-  await chunk(
-    'modules',
-    ['export const modules = {', ...table(modules.map(({ name, file }) => [name, file])), '}'],
-    [
-      fromChunk(['pegboard'], () => "require('./pegboard.cjs').api"),
-      fromChunk(libraries, (name) => `require('./libraries.cjs')['${name}']()`),
-    ],
-  ),
+  await chunk('modules', exportModules(modules.filter(({ name }) => !onByDefault.includes(name))), [
+    fromChunk(['pegboard'], () => "require('./pegboard.cjs').api"),
+    fromChunk(libraries, (name) => `require('./libraries.cjs')['${name}']()`),
+  ]),
 ]
 const stripper = await build({ ...common, entryPoints: ['amaro'], outfile: 'dist/loader/amaro.cjs' })
 await build({
@@ -129,7 +136,7 @@ await build({
   define: { BUILD: JSON.stringify(BUILD) },
 })
 
-await writeExports()
+await writeExports(modules, onByDefault)
 writeNotices('dist/THIRD_PARTY.txt', [...chunks, stripper, threads, await buildPage()])
 writeDeclarations()
 process.stderr.write(`built dist for Pegboard ${BUILD}\n`)

@@ -13,7 +13,7 @@ const write = (file, text) => {
 const names = (part) => Object.keys(part).join(', ')
 
 /** Needs the bundles and their loader in dist/. */
-export async function writeExports() {
+export async function writeExports(modules, onByDefault) {
   write('dist/cli/package.json', '{"type":"commonjs"}\n')
   write('dist/cli/main.js', "#!/usr/bin/env node\nrequire('../load.cjs').main()\n")
   chmodSync('dist/cli/main.js', 0o755)
@@ -24,12 +24,14 @@ export async function writeExports() {
   write('dist/agent.js', `import code from './load.cjs'\nexport const { ${agent} } = await code.load().agent()\n`)
   const { describeSwitchedOff } = await built.building()
   const switchedOff = {}
-  for (const [name, evaluate] of Object.entries(loader.loadModules())) {
+  for (const { name } of modules) {
     write(
       `dist/modules/${name}.js`,
-      `import code from '../load.cjs'\nexport default (await code.loadModules()['${name}']()).default\n`,
+      `import code from '../load.cjs'\nexport default (await code.loadModule('${name}')).default\n`,
     )
-    switchedOff[name] = describeSwitchedOff((await evaluate()).default)
+    switchedOff[name] = describeSwitchedOff((await loader.loadModule(name)).default)
+    if (onByDefault.includes(name) !== (switchedOff[name] === undefined))
+      throw new Error(`build.mjs: "onByDefault" must have exactly the modules that are on by default: ${name}`)
   }
   write('dist/modules/switched-off.json', JSON.stringify(switchedOff))
 }

@@ -17,9 +17,14 @@ import { readOwnFile } from './read-own-file.ts'
 
 type Namespace = Readonly<Record<string, unknown>>
 
+/** Each module is evaluated when it is called. */
+type Modules = Readonly<Record<string, (() => Promise<Namespace>) | undefined>>
+
 /** What `dist/pegboard.cjs` exports. */
 export interface Bundle {
   readonly api: Namespace
+  /** The bundled modules that are on by default. */
+  readonly modules: Modules
   main(): Promise<unknown>
   agent(): Promise<Namespace>
 }
@@ -47,17 +52,17 @@ const folder = join(defaultDirs({ env: process.env, cwd: process.cwd() }, proces
 /** Evaluates the main chunk once per process. */
 export const load = (): Bundle => requireOnce('./pegboard.cjs') as Bundle
 
-/** The bundled modules. Each one is evaluated on first use. */
-export const loadModules = (): Readonly<Record<string, () => Promise<Namespace>>> =>
-  (requireOnce('./modules.cjs') as { modules: ReturnType<typeof loadModules> }).modules
+/** Loads a bundled module. Undefined if there is none of this name. */
+export const loadModule = (name: string): Promise<Namespace> | undefined =>
+  (load().modules[name] ?? (requireOnce('./modules.cjs') as { modules: Modules }).modules[name])?.()
 
 /**
  * A replacement for import() in the chunks, which have none. Bundled modules load without the ES module loader of Node.
  */
 export async function importUrl(url: string): Promise<unknown> {
   const folder = `${pathToFileURL(join(__dirname, 'modules')).href}/`
-  const module = url.startsWith(folder) ? loadModules()[basename(url, '.js')] : undefined
-  return module ? module() : import(url)
+  const module = url.startsWith(folder) ? loadModule(basename(url, '.js')) : undefined
+  return module ?? import(url)
 }
 
 /** Starts the command line. */

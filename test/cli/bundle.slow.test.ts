@@ -25,8 +25,9 @@ it('every external import of the chunks exists', async () => {
   const foreign = [...names].filter((name) => !isBuiltin(name) && !OPTIONAL.test(name)).sort()
   expect(foreign).toEqual(['./libraries.cjs', './load.cjs', './loader/amaro.cjs', './pegboard.cjs', 'undici'])
   const require = createRequire(join(dist, 'load.cjs'))
-  const { load, loadModules, ...loader } = require('./load.cjs')
-  for (const exported of [load(), loadModules(), loader, require('./loader/amaro.cjs'), require('undici')])
+  const { load, loadModule, ...loader } = require('./load.cjs')
+  const modules = [load().modules, await loadModule('hello'), await loadModule('shell')]
+  for (const exported of [load(), ...modules, loader, require('./loader/amaro.cjs'), require('undici')])
     expect(Object.keys(exported).length).toBeGreaterThan(0)
 })
 
