@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Environment } from '../config/machine.ts'
 import { toPrintable, toPrintableJson } from '../core/printable.ts'
 import type { LineOutput } from '../server/serve-stdio.ts'
-import { padToWidth, shortenToWidth, widthOf } from './text-width.ts'
+import { padToWidth, shortenToWidth, widthOf, wrapToWidth } from './text-width.ts'
 
 /** The environment of a command. `main.ts` passes the real one, tests their own. */
 export interface Io {
@@ -54,8 +54,9 @@ export const INTERRUPTED = 130
 export const writeJson = (io: Io, value: unknown): void =>
   io.stdout(`${toPrintableJson(JSON.stringify(value, null, 2))}\n`)
 
-/** The column to shorten so that rows fit a terminal. */
+/** How to make rows fit a terminal. */
 export interface TableFit {
+  /** The column to shorten; -1 for none. */
   readonly column: number
   /** Of the terminal; undefined or 0 if it is not known. */
   readonly width: number | undefined
@@ -65,27 +66,45 @@ const GAP = '  '
 /** A shortened cell keeps this width. Rows are then wider than a narrow terminal. */
 const MIN_CELL_WIDTH = 20
 
-/** Aligns rows in columns; the last column is not padded. Returns an empty text for no rows. */
+/**
+ * Aligns rows in columns; the last column is not padded. If rows do not fit the terminal, the cells of the last column
+ * follow on lines of their own, because shortening a reason could remove what to do. Returns an empty text for no rows.
+ */
 export function formatTable(cells: ReadonlyArray<readonly string[]>, fit?: TableFit): string {
   // A line break in a description must not start a row.
   const rows = cells.map((row) => row.map((cell) => toPrintable(cell).replaceAll(/\s*\n\s*/g, ' ')))
   const widths: number[] = []
   for (const row of rows)
     for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, widthOf(cell))
-  if (fit?.width) fitRows(rows, widths, fit.column, fit.width)
+  const width = fit?.width
+  const last = widths.length - 1
+  const hasNotes = fit && width && last > fit.column && rows.some((row) => minWidth(row, widths, fit.column) > width)
+  const notes = hasNotes ? rows.map((row) => row.splice(last).join()) : []
+  if (fit && width) fitRows(rows, widths, fit.column, width)
   return rows
-    .map(
-      (row) =>
-        `${row
-          .map((cell, index) => (index === row.length - 1 ? cell : padToWidth(cell, widths[index] ?? 0)))
-          .join(GAP)
-          .trimEnd()}\n`,
-    )
+    .map((row, at) => {
+      const line = row
+        .map((cell, index) => (index === row.length - 1 ? cell : padToWidth(cell, widths[index] ?? 0)))
+        .join(GAP)
+        .trimEnd()
+      const noteLines = wrapToWidth(notes[at] ?? '', (width ?? 0) - GAP.length)
+      return [line, ...noteLines.map((noteLine) => GAP + noteLine)].map((text) => `${text}\n`).join('')
+    })
     .join('')
+}
+
+/** Width of a row whose `column` is shortened as far as possible. */
+function minWidth(row: readonly string[], widths: readonly number[], column: number): number {
+  const last = row.findLastIndex((cell) => cell !== '')
+  return widths
+    .slice(0, last + 1)
+    .map((width, index) => (index === column ? Math.min(width, MIN_CELL_WIDTH) : width))
+    .reduce((sum, width) => sum + width, GAP.length * last)
 }
 
 /** Only a row with a later cell shares its line with the other columns, so the width of the column follows from these rows. */
 function fitRows(rows: string[][], widths: number[], column: number, width: number): void {
+  if (column < 0) return
   const otherWidths = widths.with(column, 0)
   widths[column] = 0
   for (const row of rows) {

@@ -63,6 +63,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   return withApp(args, io, finish, { early: printEarly, shouldWaitFor: () => what !== 'modules' })
 }
 
+const SHORTENED_COLUMNS = new Set(['description', 'summary', 'may_touch'])
+
 const keyOf = (row: Row): unknown => row['name'] ?? row['id']
 
 /** Adds a header on a terminal; scripts get only rows. */
@@ -75,8 +77,8 @@ function formatRows({ columns }: Listing, rows: readonly Row[], { terminal }: Io
   const head = terminal?.out && isFirst ? [usedColumns.map((column) => column.toUpperCase().replace('_', ' '))] : []
   const shownColumns = terminal?.out ? usedColumns : allColumns
   const lines = rows.map((row) => shownColumns.map((column) => String(row[column] ?? '')))
-  const column = shownColumns.findIndex((name) => name === 'description' || name === 'summary')
-  return formatTable([...head, ...lines], column < 0 ? undefined : { column, width: terminal?.columns })
+  const column = shownColumns.findIndex((name) => SHORTENED_COLUMNS.has(name))
+  return formatTable([...head, ...lines], { column, width: terminal?.columns })
 }
 
 interface Listing {

@@ -25,3 +25,14 @@ export function shortenToWidth(text: string, width: number): string {
   }
   return `${start.trimEnd()}…`
 }
+
+/** Lines of at most `width` columns. A longer word, such as an address to copy, keeps its own line. */
+export function wrapToWidth(text: string, width: number): string[] {
+  const lines: string[] = []
+  for (const word of text.split(' ').filter(Boolean)) {
+    const longer = `${lines.at(-1)} ${word}`
+    if (lines.length > 0 && widthOf(longer) <= width) lines[lines.length - 1] = longer
+    else lines.push(word)
+  }
+  return lines
+}

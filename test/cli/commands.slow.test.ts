@@ -159,6 +159,24 @@ describe('on a terminal', () => {
     expect(piped).toContain('Read the content of a text file, whole or by lines (offset, limit, tail); show an image.')
   })
 
+  it.each([
+    [
+      'modules',
+      /^http +unavailable +0 +Send HTTP requests.*…?\n {2}set modules\.http\.config\.access to "read" or "write"$/m,
+    ],
+    ['servers', /^mcp_broken +failing +0 +stdio +all your files, network\n {2}it exited with code 2: Error: no key/m],
+  ])('the table of list %s fits 80 columns, with whole reasons', async (what, row) => {
+    const { io, out } = terminal(at.dir)
+    const argv = ['list', what, '--config', 'servers.json']
+    await runWith(argv, { ...io, terminal: { out: true, err: true, columns: 80 } })
+    expect(out()).toMatch(row)
+    expect(
+      out()
+        .split('\n')
+        .filter((line) => line.length > 80),
+    ).toEqual([])
+  })
+
   it('the log is formatted for people and cannot control the terminal', () => {
     const line = {
       time: 'x',

@@ -36,6 +36,32 @@ describe('a table', () => {
     )
   })
 
+  it('puts the last cells on lines of their own if a row does not fit the terminal', () => {
+    const rows = [
+      ['ID', 'SUMMARY', 'REASON'],
+      ['http', 'Sends HTTP requests, and reads the answers.', 'set modules.http.config.access to "read" or "write"'],
+      ['hello', 'Greets people.', ''],
+    ]
+    expect(formatTable(rows, { column: 1, width: 40 })).toBe(
+      [
+        'ID     SUMMARY',
+        '  REASON',
+        'http   Sends HTTP requests, and reads t…',
+        '  set modules.http.config.access to',
+        '  "read" or "write"',
+        'hello  Greets people.',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  it('puts a long last cell on its own lines if no column can be shortened', () => {
+    const rows = [['mcp_github', 'failing', 'command not found: /opt/github/bin/github-mcp-server']]
+    expect(formatTable(rows, { column: -1, width: 40 })).toBe(
+      ['mcp_github  failing', '  command not found:', '  /opt/github/bin/github-mcp-server', ''].join('\n'),
+    )
+  })
+
   it('keeps twenty columns of a shortened text, however narrow the terminal is', () => {
     expect(formatTable([['files.read', 'Reads a file of the project.']], { column: 1, width: 24 })).toBe(
       'files.read  Reads a file of the…\n',
