@@ -26,10 +26,14 @@ export interface Candidates {
   readonly weights: FusionWeights | undefined
   /** True if a model without learned weights ranked them too. */
   readonly foreign: boolean
+  /** The query with corrected spelling, for an encoder. */
+  readonly respelledQuery: string
 }
 
 /** Number of candidates per lane for which all features are computed. Forty give no better results than sixteen. */
 const CANDIDATES = 16
+/** From this length on, two similar words are seldom two different words. */
+const LONG_WORD = 9
 
 /**
  * Returns a function that finds the candidates of a query in each lane: the words, the embedded model, and the optional
@@ -63,7 +67,8 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
     const uncounted = [...(hidden?.() ?? [])].flatMap((id) => corpus.slotOf(id) ?? [])
     const matches = corpus.lexical.search(query, { limit: count, accept, uncounted })
     const table = ranker === 'lexical' ? undefined : corpus.table()
-    const correctedQuery = table ? correctQuery(query, matches.corrections, table) : query
+    const corrections = table ? [...matches.corrections].filter(([word, other]) => isWrong(word, other, table)) : []
+    const correctedQuery = replaceWords(query, corrections)
     const vector = table?.query(correctedQuery)
     const vectors = external && semantic?.index
     const exactHits = matches.hits.filter(({ exactName }) => exactName)
@@ -110,6 +115,11 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
       matches,
       weights: encoder ?? table?.settings.fusion,
       foreign: foreign !== undefined,
+      // An encoder knows joined words better than their parts.
+      respelledQuery: replaceWords(
+        query,
+        corrections.filter(([, other]) => !other.includes(' ')),
+      ),
     }
   }
 }
@@ -118,12 +128,18 @@ function distinctSlots(...lanes: readonly (readonly { readonly slot: number }[])
   return [...new Set(lanes.flat().map(({ slot }) => slot))]
 }
 
-/** The query with corrections for words that neither the catalog nor the model knows. */
-function correctQuery(query: string, corrections: ReadonlyMap<string, string>, table: EmbeddingTable): string {
-  let corrected = query
-  for (const [word, other] of corrections)
-    if (!table.knows(word)) corrected = corrected.toLowerCase().replaceAll(word, other)
-  return corrected
+const replaceWords = (query: string, corrections: readonly (readonly [string, string])[]): string =>
+  corrections.reduce((text, [word, other]) => text.toLowerCase().replaceAll(word, other), query)
+
+/**
+ * True if the model does not know a word that the catalog does not know either. Training also saw misspellings, each in
+ * the text of one tool. Such a word is one if it is long, because short words resemble other words, and not the
+ * beginning of the known word.
+ */
+function isWrong(word: string, known: string, { knows, rarityOf }: EmbeddingTable): boolean {
+  if (!knows(word)) return true
+  const isSeldom = rarityOf(stemOf(word)) === 1 && rarityOf(stemOf(known)) < 1
+  return isSeldom && word.length >= LONG_WORD && !known.startsWith(word)
 }
 
 /** Returns a function that computes the feature `ownerNamed` of a tool. */

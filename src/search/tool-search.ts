@@ -219,11 +219,14 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
 
   async function searchOne(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
     const english = options.translate?.(query)
-    const external =
-      queryOptions.ranker !== 'lexical' && semantic?.status.state === 'ready'
-        ? await semantic.embedQuery((semantic.fusion && english) ?? query)
-        : undefined
-    const found = findCandidates(english ? `${english} ${query}` : query, queryOptions, external)
+    const lane = queryOptions.ranker !== 'lexical' && semantic?.status.state === 'ready' ? semantic : undefined
+    const text = english ? `${english} ${query}` : query
+    const external = await lane?.embedQuery((lane.fusion && english) ?? query)
+    const firstFound = findCandidates(text, queryOptions, external)
+    // The encoder does not know misspelled words.
+    const { respelledQuery } = firstFound
+    const respelled = lane?.fusion && !english && respelledQuery !== text && (await lane.embedQuery(respelledQuery))
+    const found = respelled ? findCandidates(text, queryOptions, respelled) : firstFound
     const ranked = rankCandidates(found, queryOptions.ranker, fusion)
     const answer = createAnswer(query, found, ranked, queryOptions, fusion, corpus.idOf)
     return corpus.current() ? answer : { ...answer, behind: true }

@@ -14,6 +14,7 @@ import {
 } from '../../src/search/evaluate.ts'
 import { createToolSearch } from '../../src/search/tool-search.ts'
 import { startApp, temporaryFolder } from '../app.ts'
+import { toolOf } from './fixture.ts'
 
 /** The results of the model in models/ when it was made, in percent. Raise these when a new model is better. */
 const REACHED = { recall5: 77.1, ndcg10: 68.2, foreignRecall5: 71.7, noMatchAnswered: 55 }
@@ -111,6 +112,23 @@ describe('the shipped search model', () => {
     const best = async (query: string) => (await app.search(query, localCaller, 2)).hits.map(({ id }) => id)
     expect(await best('serch filez by patern')).toContain('filesystem.find')
     expect((await best('greeet someone')).sort()).toEqual(['hello.greet_many', 'hello.say_hello'])
+  })
+
+  it('corrects a misspelling that training saw, but not another word', async () => {
+    const named = [
+      { id: 'browser.take_screenshot', description: 'Take a screenshot of the page.' },
+      { id: 'browser.click', description: 'Click an element.' },
+      { id: 'quiz.scored', description: 'Lists the quizzes that were scored.' },
+    ]
+    const search = createToolSearch({ table: () => table })
+    search.sync(
+      named.map(({ id, description }) => toolOf(id, description)),
+      1,
+    )
+    const find = (query: string) => search.query(query, { limit: 1, visible: () => true })
+    const { hits, unanswered } = await find('screenshoot')
+    expect([hits[0]?.id, unanswered]).toEqual(['browser.take_screenshot', undefined])
+    expect(await find('hold my hand, I am scared')).toHaveProperty('unanswered')
   })
 
   it('answers no more of sixty unanswerable queries than when it was made', async () => {

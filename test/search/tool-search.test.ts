@@ -505,6 +505,14 @@ describe('another model beside the embedded one', () => {
     }
   })
 
+  it('gets misspelled words corrected if it has learned weights, but joined words as they are', async () => {
+    const { lane, asked } = fakeLane()
+    const { search } = await warmOf(CATALOGUE, { semantic: { ...lane, fusion: tableByHand().settings.fusion } })
+    await search.query('remembr this', { limit: 1, visible: () => true })
+    await search.query('readcontent', { limit: 1, visible: () => true })
+    expect(asked).toEqual(['remembr this', 'remember this', 'readcontent'])
+  })
+
   it('works without an embedded model', async () => {
     const search = createToolSearch({ semantic: fakeLane().lane })
     search.sync(CATALOGUE, 1)
