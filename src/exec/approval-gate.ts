@@ -39,6 +39,7 @@ export interface JointApproval {
   answer?: Promise<void>
 }
 
+/** Has the tool, not the name that the client called it by: `src/exec/resolve-call.ts` resolves names. */
 export type GatedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'policy'>
 export type CallToApprove = ApprovalRequest & Pick<PendingCall, 'caller'>
 
@@ -51,12 +52,20 @@ export type OnGateEvent = (event: GateEvent, setting: string) => void
 
 export interface ApprovalGate {
   /**
-   * The approval that the call needs; `undefined` if it needs none. Runs whenever a call is resolved: before it waits,
-   * after each wait, and when it is planned.
-   * @throws PegboardError E_NOT_FOUND if the policy denies the tool
+   * The approval that the call needs; `undefined` if it needs none. Runs several times for one call: before the call waits
+   * for a slot or a server, after each wait, and before a person is asked about all calls of a `run_parallel`. Also runs
+   * when a client plans the call with a watcher or schedule. So it must not count. For a refused call, the audit log
+   * has the decision `allow` and the error's code as `outcome`.
+   * @throws PegboardError E_NOT_FOUND if the policy denies the tool. A rule that refuses the call throws
+   * E_DENIED_BY_POLICY
    */
   check(call: GatedCall): ApprovalRule | undefined
-  /** Counts the call against its rate limits. @throws PegboardError E_RATE_LIMITED */
+  /**
+   * Counts the call against its rate limits. Runs once for each call. Reports a refusal as a `GateEvent`, which is the
+   * `decision` in the audit log. Calls of clients of 2026-07-28, background tasks, watchers and schedules have no
+   * session: count by principal.
+   * @throws PegboardError E_RATE_LIMITED if the call can succeed later
+   */
   count(call: GatedCall, onGate?: OnGateEvent): void
   /**
    * Asks a person to approve this call. Returns `undefined` if an approval was kept for it. An approval is valid

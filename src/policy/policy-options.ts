@@ -19,11 +19,18 @@ export type Constraints = z.infer<typeof constraintsOptions>
 const words = () => z.array(z.string().min(1)).min(1)
 const patterns = () => z.union([z.string().min(1), words()])
 
-/** The lists of rules that match tools. Only `allow` permits. */
+/**
+ * The lists of rules that match tools. Only `allow` permits. A new list belongs here. A setting that names tools in another
+ * way belongs in `entriesOf` below and in `withRenamedOwners`. `docs/guides/policy.md` ("match every spelling") and
+ * `docs/guides/trust.md` ("one of your rules names") list all of them. Their tests: `test/app/unmatched-rules.slow.test.ts`
+ * and `test/app/profile-rules.test.ts`.
+ */
 export const RULE_LISTS = ['deny', 'ask', 'allow', 'hidden'] as const
 
 /** Which tools, for whom; all given conditions must match. */
 const ruleOptions = z.lazy(() => {
+  // All lists accept each condition. One that names tools also belongs in `listPatterns` (`policy-rules.ts`), so that
+  // Pegboard notices when its tools are gone.
   const conditions = {
     tools: patterns().optional().describe('Ids or other names of tools; `*` matches any characters.'),
     module: z.string().min(1).optional().describe('Name of a module, server or API.'),
@@ -52,6 +59,7 @@ const ruleOptions = z.lazy(() => {
 
 export type RuleSetting = z.infer<typeof ruleOptions>
 
+/** `guardsOf` in `src/app/explain-tool.ts` shows limits in `pegboard why`. */
 const rateOptions = z.lazy(() =>
   z.strictObject({
     tools: patterns().describe('Tools to limit, by id or any of their names. All matching tools share one limit.'),

@@ -5,7 +5,12 @@ import type { Tool } from '../core/tool.ts'
 import { actionOf, OWN_PREFIX, removeOwnerPrefix } from '../core/tool-names.ts'
 import type { RuleSetting } from './policy-options.ts'
 
-/** The properties of a caller that rules check. */
+/**
+ * The properties of a caller that rules check. A token, a login, the profile or the operator decides them. The client's
+ * name is none of them, because a client chooses its own name. A new property also belongs in `sharedCaller` in
+ * `src/view/views.ts`: callers for whom these properties are equal share a view, and rules see no others. If nearly
+ * every caller has its own value, keep it there only if a rule uses it.
+ */
 export type Actor = Pick<Caller, 'profile' | 'roles'>
 
 /** One entry of a policy list. */
@@ -39,11 +44,19 @@ interface CallerCondition {
   isFor(by: Actor): boolean
 }
 
+/** A condition on a tool. `mayMatch` and `matchesAll` are for conditions that the id of an owner can decide. */
 interface ToolCondition {
+  /** `tool.unverifiedRead`: only the server says that the tool just reads. A rule that permits does not trust this. */
   matches(tool: Tool, names: RuleNames): boolean
-  /** False if no tool of this owner matches (default: true). */
+  /**
+   * False if no tool of this owner matches (default: true). If it can be false, add the condition to `ownersIn` in
+   * `src/app/unmatched-rules.ts`.
+   */
   mayMatch?(owner: string): boolean
-  /** True if all tools of this owner certainly match (default: false). */
+  /**
+   * True if all tools of this owner certainly match (default: false). Such a rule also hides the owner's resources and
+   * prompts.
+   */
   matchesAll?(owner: string): boolean
 }
 

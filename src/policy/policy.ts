@@ -52,6 +52,7 @@ export interface Policy {
   unmatchedConstraints(tools: Iterable<Tool>): Array<{ readonly owner: string; readonly action: string }>
 }
 
+/** The settings of `policy`, and settings of modules, servers and tools that the policy uses. */
 export interface PolicySettings {
   readonly default?: 'auto' | 'ask' | 'block'
   readonly maxEffect?: Effect
@@ -224,6 +225,7 @@ export function combinePolicies(wide: Policy, narrow: Policy): Policy {
   }
 }
 
+/** If `decide` denies tools without a rule in `denials`, `allowsAllTools` must be false for their owners. */
 const createDenial = (reason: string): Decision => ({ allow: false, kind: 'denied', reason })
 
 function createDisabled(tool: Tool, disabledName: string, settingPrefix: string): Decision {
