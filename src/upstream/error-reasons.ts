@@ -1,7 +1,9 @@
 import { listErrorCodes } from '../core/error-codes.ts'
 import { isPegboardError, PegboardError } from '../core/errors.ts'
 import { toPrintable } from '../core/printable.ts'
+import { scrub } from '../core/scrub.ts'
 import { describeTlsError } from '../policy/tls-errors.ts'
+import type { ServerSettings } from './upstream-settings.ts'
 
 export function statusOf(error: unknown): number | undefined {
   const { data, code, cause } = error as { data?: { status?: unknown }; code?: unknown; cause?: unknown }
@@ -88,3 +90,26 @@ const OWN_REASONS =
 /** Keeps only the part of a reason that a server cannot have written. */
 export const withoutServerText = (reason: string): string =>
   OWN_REASONS.exec(reason)?.[0] ?? 'it does not work; the log has the reason'
+
+const NETWORK_CODE = /(?:^|: )(?:E[A-Z]{4,}|UND_ERR_[A-Z_]+)$/
+
+/** Makes reasons safe to show. @param isSilent tells whether clients must not see any text of the server */
+export function createReasonFilter({ target }: ServerSettings, isSilent: () => boolean) {
+  const values = target.kind === 'stdio' ? target.env : target.headers
+  const secrets = Object.values(values).filter((value) => value.length >= 6)
+  // `ECONNREFUSED` alone does not tell which of several servers or addresses failed.
+  const host = target.kind === 'stdio' ? undefined : new URL(target.url).host
+  const withoutSecrets = (why: string): string =>
+    secrets.reduce((text, secret) => text.replaceAll(secret, '<secret>'), why)
+  return {
+    /** Without configured secrets, paths and addresses. */
+    forClients: (why: string): string => scrub(withoutSecrets(isSilent() ? withoutServerText(why) : why)),
+    /** Without configured secrets. */
+    forOperators(why: string): string {
+      const text = withoutSecrets(why)
+      return host !== undefined && NETWORK_CODE.test(text) ? `${text} (${host})` : text
+    },
+  }
+}
+
+export type ReasonFilter = ReturnType<typeof createReasonFilter>

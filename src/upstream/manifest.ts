@@ -6,25 +6,10 @@ import { once } from '../core/once.ts'
 import type { Effect } from '../core/tool.ts'
 import type { BytesStore } from '../state/file-store.ts'
 import type { ServerSelf } from './connection.ts'
+import type { EraVerdict } from './era-history.ts'
 import type { Listing } from './read-listing.ts'
 import type { ToolRecord } from './tool-definition.ts'
 import type { ServerSettings } from './upstream-settings.ts'
-
-/** The protocol era of a server when it was last probed. */
-export interface EraVerdict {
-  readonly era: 'legacy' | 'modern'
-  readonly transport: 'stdio' | 'http' | 'sse'
-  /** When it was probed, in milliseconds since the epoch. */
-  readonly at: number
-  /** The server did not answer in time, possibly because the machine was busy. */
-  readonly silent?: true
-}
-
-const DAY_MS = 24 * 60 * 60_000
-
-/** A legacy verdict is valid for a week, because servers get updated; one caused by silence for a day. */
-export const isStale = ({ era, at, silent }: EraVerdict, now: number): boolean =>
-  era === 'legacy' && now - at > (silent ? DAY_MS : 7 * DAY_MS)
 
 /** What a server offered when it was last connected; enough to list its tools without starting it. */
 export interface Manifest extends Omit<Listing, 'missing'> {

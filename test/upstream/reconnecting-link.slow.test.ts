@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { decodeManifest, isStale } from '../../src/upstream/manifest.ts'
+import { isStale } from '../../src/upstream/era-history.ts'
+import { decodeManifest } from '../../src/upstream/manifest.ts'
 import { keeping, until, withServers } from './host.ts'
 
 const fixture = fileURLToPath(new URL('../fixtures/upstreams/slow-probe.mjs', import.meta.url))
