@@ -77,6 +77,7 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
     /** All clashes of names, and settings of servers' tools without effect, as sentences. */
     names: (): readonly string[] => [
       ...sharedNames(),
+      ...modules.loader.status().replaced,
       ...catalog.snapshot().clashes.map(clashSentence),
       ...upstreams.problems(),
       ...apis.problems(),

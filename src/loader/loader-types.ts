@@ -67,6 +67,8 @@ export interface LoaderStatus {
     readonly reason?: string
   }[]
   readonly failed: readonly LoadProblem[]
+  /** Tools that several files define, as sentences. */
+  readonly replaced: readonly string[]
 }
 
 export interface Loader extends ToolSource<ModuleSettings, LoaderStatus> {

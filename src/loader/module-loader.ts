@@ -73,6 +73,7 @@ export function createLoader(options: LoaderOptions): Loader {
   const stopFunctions = new Set<() => void>()
   const loggedKeys = new Set<string>()
   let refused: readonly LoadProblem[] = []
+  let replaced: readonly string[] = []
   let lastFingerprint: Fingerprint = new Map()
   let lastLoad: Promise<unknown> = Promise.resolve()
   /** Running and queued loads. */
@@ -102,7 +103,8 @@ export function createLoader(options: LoaderOptions): Loader {
     const records = files.records().filter((record) => isWanted(record.loaded.id))
     const settled = settleOwners(records, (id) => settings[id]?.override === true)
     refused = settled.refused
-    for (const warning of settled.warnings) logOnce(warning, () => log.warn(warning))
+    replaced = settled.replaced
+    for (const sentence of replaced) logOnce(sentence, () => log.warn(sentence, { code: 'E_NAME_TAKEN' }))
 
     const started = await startChanged(settled.owners)
     const published = started.filter(({ owner, instance, inputs }) => publish(owner, instance, inputs))
@@ -331,6 +333,7 @@ export function createLoader(options: LoaderOptions): Loader {
         ...(degraded === undefined ? { state: 'ready' as const } : { state: 'degraded' as const, reason: degraded }),
       })),
       failed: allProblems(),
+      replaced,
     }),
     stop: () =>
       enqueue(async () => {

@@ -28,12 +28,12 @@ export function settleOwners(
 ): {
   readonly owners: readonly ModuleOwner[]
   readonly refused: readonly LoadProblem[]
-  readonly warnings: readonly string[]
+  /** Tools that several files define, as sentences. */
+  readonly replaced: readonly string[]
 } {
   const refused: LoadProblem[] = []
-  const warnings: string[] = []
   const claims = new Map<string, { records: FileRecord[]; module?: ToolModule; toolEntries: ToolEntry[] }>()
-  const positions = new Map<string, { readonly list: ToolEntry[]; readonly index: number; readonly file: string }>()
+  const positions = new Map<string, ToolPosition>()
 
   for (const record of records) {
     const { entry, loaded } = record
@@ -60,11 +60,11 @@ export function settleOwners(
     for (const source of loaded.tools) {
       const position = positions.get(source.action)
       if (!position) {
-        positions.set(source.action, { list: claim.toolEntries, index: claim.toolEntries.length, file })
-        claim.toolEntries.push({ source, aliases: [] })
+        const index = claim.toolEntries.push({ source, aliases: [] }) - 1
+        positions.set(source.action, { owner: loaded.id, list: claim.toolEntries, index, files: [file] })
         continue
       }
-      warnings.push(`the tool "${source.action}" of ${file} replaces the one of ${position.file}`)
+      position.files.push(file)
       const alias = `${loaded.id}.${source.action}`
       position.list[position.index] = { source, aliases: [...(position.list[position.index]?.aliases ?? []), alias] }
     }
@@ -72,7 +72,26 @@ export function settleOwners(
   const owners = [...claims]
     .map(([id, claim]) => ({ id, ...claim }))
     .filter((owner) => owner.module || owner.toolEntries.length > 0)
-  return { owners, refused, warnings }
+  const replaced = [...positions].flatMap(([action, position]) =>
+    position.files.length > 1 ? [describeReplacement(action, position)] : [],
+  )
+  return { owners, refused, replaced }
+}
+
+/** Where the tools of a name are, and the files that define it, in order. */
+interface ToolPosition {
+  readonly owner: string
+  readonly list: ToolEntry[]
+  readonly index: number
+  readonly files: string[]
+}
+
+function describeReplacement(action: string, { owner, list, index, files }: ToolPosition): string {
+  const id = `${owner}.${action}`
+  const earlier = [...new Set(files.slice(0, -1))].map((file) => `the one of ${file}`).join(' and ')
+  const aliases = [...new Set(list[index]?.aliases)].filter((alias) => alias !== id)
+  const alsoCalled = aliases.length > 0 ? `, and can also call it ${aliases.join(' or ')}` : ''
+  return `The tool "${action}" of ${files.at(-1)} replaces ${earlier}: clients see it as ${id}${alsoCalled}. To keep both tools, rename one. Otherwise, delete one.`
 }
 
 function createNameProblem({ entry, loaded: { id } }: FileRecord, first: FileRecord): LoadProblem {

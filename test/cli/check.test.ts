@@ -34,6 +34,9 @@ beforeAll(() => {
     'faulty/off.mjs': `
       export default { name: 'off', description: 'Words.', enabled() { throw new Error('no switch') }, tools: {
         say: { description: 'Returns a word.', effect: 'read', run: () => 'a' } } }`,
+    'twice.json': { modulesDir: 'twice' },
+    'twice/a.mjs': "export const name = 'dice', description = 'Rolls a die.', run = () => 1",
+    'twice/b.mjs': "export const name = 'dice', description = 'Rolls a die.', run = () => 2",
     'tight.json': { exposure: { contextWindow: 1_000 } },
     'wrong.json': { exposre: {} },
     'frozen.json': {
@@ -147,6 +150,16 @@ describe('check', () => {
       'off.mjs: clients do not see off.say: its switch check failed: no switch',
     ])
     expect(report.warnings).toEqual(['kit.mjs: clients do not get the prompt section of kit: no text'])
+  })
+
+  it('warns about a tool that two files define', async () => {
+    const { code, report } = await check('twice.json')
+    expect([code, report.warnings]).toEqual([
+      0,
+      [
+        'The tool "dice" of b.mjs replaces the one of a.mjs: clients see it as a.dice, and can also call it b.dice. To keep both tools, rename one. Otherwise, delete one.',
+      ],
+    ])
   })
 
   it('fails for an unusable search model', async () => {

@@ -101,7 +101,26 @@ describe('the loader of drop-in files', () => {
       ['a.u', []],
     ])
     expect(await found.run('a.t')).toBe('from z')
-    expect(found.warnings).toMatchObject([{ message: 'the tool "t" of z.mjs replaces the one of a.mjs' }])
+    expect(found.warnings).toMatchObject([
+      {
+        message:
+          'The tool "t" of z.mjs replaces the one of a.mjs: clients see it as a.t, and can also call it z.t. To keep both tools, rename one. Otherwise, delete one.',
+      },
+    ])
+  })
+
+  it('says which of several definitions of a single tool counts', async () => {
+    const found = await bench({
+      'a.mjs': script('t', "'from a'"),
+      'b.mjs': script('t', "'from b'"),
+      'c.mjs': script('t', "'from c'") + script('u', "'u1'") + script('u', "'u2'"),
+    })
+    await found.loader.start()
+    expect([await found.run('a.t'), await found.run('c.u')]).toEqual(['from c', 'u2'])
+    expect(found.loader.status().replaced).toEqual([
+      'The tool "t" of c.mjs replaces the one of a.mjs and the one of b.mjs: clients see it as a.t, and can also call it b.t or c.t. To keep both tools, rename one. Otherwise, delete one.',
+      'The tool "u" of c.mjs replaces the one of c.mjs: clients see it as c.u. To keep both tools, rename one. Otherwise, delete one.',
+    ])
   })
 
   it('gives scripts information about the caller', async () => {
