@@ -211,8 +211,13 @@ export function createLoader(options: LoaderOptions): Loader {
     const problems = allProblems()
     for (const key of [...loggedKeys])
       if (key.startsWith('!') && !problems.some(({ error }) => key === `!${error}`)) loggedKeys.delete(key)
-    for (const { file, error, code } of problems)
-      logOnce(`!${error}`, () => log.warn(`a module was not loaded: ${error}`, { file, code }))
+    const filesInUse = new Set([...running.values()].flatMap(({ owner }) => filesOf(owner)))
+    for (const { file, error, code } of problems) {
+      const what = filesInUse.has(file)
+        ? 'a module was not reloaded, and its earlier version stays in use'
+        : 'a module was not loaded'
+      logOnce(`!${error}`, () => log.warn(`${what}: ${error}`, { file, code }))
+    }
     const knownIds = [...running.keys(), ...files.records().map((record) => record.loaded.id)]
     for (const id of Object.keys(settings)) {
       if (
@@ -269,18 +274,24 @@ export function createLoader(options: LoaderOptions): Loader {
       return top.startsWith('_') || (subPath.length > 0 && !isModule)
     }
     const reloadsAll = [...changed].some(isShared)
+    // A file that fails again in the same way is reported again.
+    const topOf = (path: string): string | undefined => path.split(/[\\/]/)[0]
+    const changedTops = new Set([...changed].map((path) => topOf(relative(modulesDir, path))))
+    for (const { file, error } of allProblems())
+      if (reloadsAll || changedTops.has(topOf(file))) loggedKeys.delete(`!${error}`)
     const report = await loadAll(
       (entry) => (reloadsAll && !files.isStuck(entry)) || [...changed].some((path) => owns(entry, path)),
     )
+    const { added, changed: reloaded, removed, failed } = report
     for (const { entry, loaded } of files.records())
-      if (running.has(loaded.id) && [...changed].some((path) => owns(entry, path)))
+      if (
+        [...added, ...reloaded].includes(loaded.id) &&
+        !failed.some(({ file }) => file === fileName(entry)) &&
+        [...changed].some((path) => owns(entry, path))
+      )
         log.info(`${relative(modulesDir, entry.file)} loaded`)
-    log.info('modules were reloaded', {
-      added: report.added,
-      changed: report.changed,
-      removed: report.removed,
-      failed: report.failed.length,
-    })
+    if (added.length + reloaded.length + removed.length > 0)
+      log.info('modules were reloaded', { added, changed: reloaded, removed, failed: failed.length })
     if (hasUnopenedFiles()) throw new PegboardError('E_OVERLOADED', 'Not all files could be opened: too many are open.')
   }
 
@@ -329,7 +340,7 @@ export function createLoader(options: LoaderOptions): Loader {
     status: () => ({
       loaded: [...running].map(([id, { owner, degraded }]) => ({
         id,
-        file: owner.records.map((record: FileRecord) => fileName(record.entry)).join(', '),
+        file: filesOf(owner).join(', '),
         ...(degraded === undefined ? { state: 'ready' as const } : { state: 'degraded' as const, reason: degraded }),
       })),
       failed: allProblems(),
@@ -348,6 +359,8 @@ export function createLoader(options: LoaderOptions): Loader {
 
 const isSame = (a: readonly unknown[] | undefined, b: readonly unknown[]): boolean =>
   a !== undefined && a.length === b.length && a.every((item, index) => item === b[index])
+
+const filesOf = ({ records }: ModuleOwner): string[] => records.map(({ entry }) => fileName(entry))
 
 function problemOf(owner: ModuleOwner, error: unknown): LoadProblem {
   const file = fileName((owner.records[0] as FileRecord).entry)

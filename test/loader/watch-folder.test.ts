@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
-import { silentLog } from '../../src/core/log.ts'
+import { createLog, silentLog } from '../../src/core/log.ts'
 import { watchFolder } from '../../src/loader/watch-folder.ts'
 import { createManualClock } from '../clock.ts'
 import { bench, moduleSource, put, tempDir, until } from './setup.ts'
@@ -24,6 +24,22 @@ it('reports added, changed and removed files while it watches', async () => {
   await rm(join(found.dir, 'two.ts'))
   await until(() => !has('two.say'))
   expect(found.loader.status().loaded.map(({ id }) => id)).toEqual(['one'])
+})
+
+it('logs in one line that a reload failed, also when the file fails again in the same way', async () => {
+  const lines: string[] = []
+  const log = createLog((line) => lines.push(JSON.parse(line).message), 'info')
+  const found = await bench({ 'one.mjs': moduleSource('one', 'v1') }, { log })
+  await found.loader.start()
+  found.loader.watch()
+  const failure = 'a module was not reloaded, and its earlier version stays in use: one.mjs:1: Unexpected end of input'
+  await put(found.dir, { 'one.mjs': 'export default {' })
+  await until(() => lines.length > 0)
+  await put(found.dir, { 'one.mjs': 'export default { ' })
+  await until(() => lines.length > 1)
+  await put(found.dir, { 'one.mjs': moduleSource('one', 'v2') })
+  await until(() => lines.length > 3)
+  expect(lines).toEqual([failure, failure, 'one.mjs loaded', 'modules were reloaded'])
 })
 
 it('reloads all modules when a helper changes, and one when its own folder does', async () => {
