@@ -36,7 +36,8 @@ export async function run(args: Args, io: Io): Promise<number> {
   const notes: Finding[] = []
   const passed: PassedCheck[] = []
   const print = (text: string): void => {
-    if (!json) io.stdout(withTypedCommands(text, args, io))
+    // The checks that a signal interrupted fail while the app stops.
+    if (!json && !io.stop.aborted) io.stdout(withTypedCommands(text, args, io))
   }
   await diagnose({
     load: async () => {
@@ -61,6 +62,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     only: args.positionals,
     env: io.env,
     nodeVersion: process.version,
+    signal: io.stop,
     clock: systemClock,
     timeoutMs,
     downloadMs: readOption(args, 'timeout') === undefined ? DOWNLOAD_WAIT_MS : 0,

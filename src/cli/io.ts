@@ -47,7 +47,7 @@ export const makePrintable = (text: string): string =>
 
 export const writeWarning = (io: Io, message: string): void => io.stderr(`pegboard: warning: ${message}\n`)
 
-/** Exit code of a command that a person cancelled with Ctrl-C. */
+/** Exit code of a command that a person interrupted with Ctrl-C. */
 export const INTERRUPTED = 130
 
 /** Writes a JSON document to stdout. */

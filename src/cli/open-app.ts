@@ -5,6 +5,7 @@ import type { RecordingOptions } from '../app/record-and-replay.ts'
 import { profileForFolder } from '../config/folder-profiles.ts'
 import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { type Machine, UNSET } from '../config/machine.ts'
+import { raceAbort } from '../core/abort.ts'
 import { type Caller, localCaller } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
@@ -27,6 +28,8 @@ const INSTALL_WAIT_MS = 50_000
 const LONG_WAIT_S = 120
 /** Progress is shown when waiting takes longer. */
 const SHORT_WAIT_MS = 2_000
+/** An interrupted command that takes longer to stop says so. */
+const REPORTED_STOP_MS = 300
 
 type Server = Pick<UpstreamStatus, 'id' | 'module' | 'tools'>
 
@@ -196,7 +199,8 @@ export interface Session extends Pick<OpenedConfig, 'config' | 'warnings' | 'ign
 }
 
 /**
- * Starts an app for one command, and stops it afterwards.
+ * Starts an app for one command, and stops it afterwards. Rejects with the reason of `io.stop` if a signal arrives
+ * during a wait.
  * @param options.shouldWaitFor servers to wait for, evaluated again after each change (default all)
  * @param options.waitS seconds to wait without --wait (default 10, or 60 for a server that may be downloading)
  * @param options.early called after two seconds if servers are still starting
@@ -232,20 +236,29 @@ export async function withApp(
     const session = { app, config, caller, warnings, ...(ignored === undefined ? {} : { ignored }) }
     const isAwaited = (server: Server): boolean => shouldWaitFor(server, session)
     const shortWaitMs = Math.min(waitMs, SHORT_WAIT_MS)
-    await app.settled(shortWaitMs, isAwaited)
+    await raceAbort(app.settled(shortWaitMs, isAwaited), io.stop)
     // A short rest of the wait needs no message.
     const isWaiting = waitMs >= 2 * SHORT_WAIT_MS && findWaiting(app, isAwaited).length > 0
     if (isWaiting) early?.(session)
     const stop = isWaiting ? showProgress(app, isAwaited, io) : () => undefined
-    await app.settled(waitMs - shortWaitMs, isAwaited).finally(stop)
+    await raceAbort(app.settled(waitMs - shortWaitMs, isAwaited), io.stop).finally(stop)
     if (waitS === undefined && readOption(args, 'wait') === undefined) await waitForDownloads(session, isAwaited, io)
     for (const server of app.upstreams.status())
       if (server.pending && server.tools === 0 && isAwaited(server))
         writeWarning(io, `${describeLateServer(server)}; to wait longer: --wait ${LONG_WAIT_S}`)
     return await use(session)
   } finally {
-    await app.stop()
+    await stopApp(app, io)
   }
+}
+
+/** Reports a slow stop after a signal, because otherwise nothing shows that the signal arrived. */
+async function stopApp(app: App, io: Io): Promise<void> {
+  const report = (): void => {
+    if (io.stop.aborted) io.stderr('pegboard: stopping the servers (press Ctrl-C again to stop at once)\n')
+  }
+  const timer = setTimeout(report, REPORTED_STOP_MS)
+  await app.stop().finally(() => clearTimeout(timer))
 }
 
 const findWaiting = (app: App, isAwaited: (server: Server) => boolean): UpstreamStatus[] =>
@@ -300,7 +313,7 @@ async function waitForDownloads(
   io.stderr(`pegboard: waiting up to ${INSTALL_WAIT_MS / 1_000} s more for ${names}, which may still be downloading\n`)
   const isSlow = (server: Server): boolean => slow.some(({ id }) => id === server.id) && isAwaited(server)
   const stop = showProgress(app, isSlow, io)
-  await app.settled(INSTALL_WAIT_MS, isSlow).finally(stop)
+  await raceAbort(app.settled(INSTALL_WAIT_MS, isSlow), io.stop).finally(stop)
 }
 
 /** Warns of servers that run the latest version of a package; undefined if there is none. */

@@ -8,7 +8,7 @@ import type { Args } from './args.ts'
 import { type Command, commands, commonOptions, guessedCommands } from './commands.ts'
 import { formatCommandHelp, formatGeneralHelp } from './help.ts'
 import { findConfigOption, toTypedCommands } from './invocation.ts'
-import { type Io, makePrintable, UsageError } from './io.ts'
+import { INTERRUPTED, type Io, makePrintable, UsageError } from './io.ts'
 
 /** The code of each command is loaded when the command runs, because clients wait for `serve --stdio` to start. */
 const commandModules: Readonly<
@@ -49,7 +49,7 @@ const commandModules: Readonly<
 
 /**
  * Runs one command line. Never throws: errors go to stderr as `pegboard: CODE: message. hint`, or as JSON with --json.
- * @returns exit code: 0 success, 1 failure, 2 wrong command line, 130 a cancelled call; `doctor` has more
+ * @returns exit code: 0 success, 1 failure, 2 wrong command line, 130 interrupted by a signal; `doctor` has more
  */
 export async function run(argv: readonly string[], outerIo: Io): Promise<number> {
   const config = findConfigOption(argv)
@@ -72,6 +72,7 @@ export async function run(argv: readonly string[], outerIo: Io): Promise<number>
       io.stderr(`${asJson ?? `pegboard: ${message}\n${hint}`}\n`)
       return 2
     }
+    if (io.stop.aborted && error === io.stop.reason) return INTERRUPTED
     io.stderr(`${isJson ? formatFailureJson(error) : formatFailure(error)}\n`)
     return 1
   }

@@ -1,3 +1,4 @@
+import { raceAbort } from '../core/abort.ts'
 import { firstSentence } from '../core/first-sentence.ts'
 import { riskOf } from '../core/tool.ts'
 import { signatureOf } from '../core/tool-signature.ts'
@@ -27,7 +28,7 @@ export async function run(args: Args, io: Io): Promise<number> {
   const searchTools = async (session: Session): Promise<number> => {
     const { app, config, ignored } = session
     const caller = callerForOptions(args, session.caller)
-    await app.indexed()
+    await raceAbort(app.indexed(), io.stop)
     progress.done()
     const { embedded, semantic } = app.searchStatus()
     if (semantic?.state === 'unavailable')

@@ -2,6 +2,7 @@ import type { App } from '../app/app.ts'
 import { parseJsonc } from '../config/jsonc.ts'
 import type { Config, LoadedConfig } from '../config/load-config.ts'
 import { homeOf } from '../config/machine.ts'
+import { raceAbort } from '../core/abort.ts'
 import { isPegboardError, messageOf } from '../core/errors.ts'
 import { asRecord } from '../core/is-record.ts'
 import { moduleIds } from '../upstream/upstreams.ts'
@@ -24,6 +25,8 @@ export interface DiagnoseOptions extends Pick<ServerChecks, 'env' | 'clock' | 't
   /** Names or ids of the servers to check; empty for all. */
   readonly only: readonly string[]
   readonly nodeVersion: string
+  /** Ends the checks that need an app, with its reason. */
+  readonly signal: AbortSignal
 }
 
 /** Checks everything that Pegboard depends on. Reports findings as they arrive. */
@@ -106,14 +109,14 @@ const serverChecks = ({ env, clock, timeoutMs, downloadMs, report }: DiagnoseOpt
 })
 
 async function withStarted(
-  { open, report }: DiagnoseOptions,
+  { open, report, signal }: DiagnoseOptions,
   config: Config,
   work: (app: App) => Promise<void>,
 ): Promise<void> {
   const app = await open(config)
   try {
     await app.start()
-    await work(app)
+    await raceAbort(work(app), signal)
   } catch (error) {
     if (!isPegboardError(error) || error.code !== 'E_STATE') throw error
     report.found({ code: 'state-unreachable', about: 'state', message: messageOf(error) })

@@ -1,8 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { cli, place } from '../process.ts'
-import { scripted } from '../upstream/host.ts'
+import { alive, scripted, until } from '../upstream/host.ts'
 
 const where = () => place({ mcpServers: { good: scripted(), hangs: { command: 'sleep', args: ['100'] } } })
 
@@ -51,3 +53,22 @@ it('does not interleave output with the JSON of a list', async () => {
   const { out } = await timed(where(), 'list', 'servers', '--json')
   expect(JSON.parse(out)).toMatchObject([{ id: 'mcp_good' }, { id: 'mcp_hangs', reason: 'starting' }])
 }, 40_000)
+
+it.each([[['list']], [['search', 'a file']], [['doctor']]])(
+  'ends with exit code 130 at the first Ctrl-C of %j, and its servers end with it',
+  async (argv) => {
+    const script = 'require("node:fs").writeFileSync(process.argv[1], String(process.pid)); setInterval(() => {}, 1000)'
+    const here = place()
+    const pidFile = join(here.dir, 'pid')
+    const entry = { command: process.execPath, args: ['-e', script, pidFile] }
+    writeFileSync(here.config, JSON.stringify({ mcpServers: { hangs: entry } }))
+    const child = spawn(process.execPath, [cli, ...argv, '--config', here.config], { env: here.env })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    const closed = once(child, 'close')
+    await until(() => existsSync(pidFile) && readFileSync(pidFile, 'utf8') !== '', 15_000)
+    child.kill('SIGINT')
+    expect(await closed).toEqual([130, null])
+    expect(alive(Number(readFileSync(pidFile, 'utf8')))).toBe(false)
+  },
+  20_000,
+)
