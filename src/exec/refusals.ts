@@ -3,6 +3,7 @@ import { isResourceExhausted } from '../core/error-codes.ts'
 import { isPegboardError, isShuttingDown, PegboardError, resultTooLarge } from '../core/errors.ts'
 import { classifyFailure, classifyThrown, type FailureClass, hintOf } from '../core/failure-class.ts'
 import { asRecord, isRecord } from '../core/is-record.ts'
+import { joinNames } from '../core/join-names.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { sizeOf } from '../core/raw-result.ts'
 import type { Issue } from '../core/schema.ts'
@@ -80,6 +81,8 @@ const MAX_ISSUE_CHARS = 400
 const clipText = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max)}…` : text)
 const quoteShort = (value: unknown): string => clipText(JSON.stringify(value) ?? 'this', 60)
 
+const NAMED_TOOLS = 15
+
 /**
  * @param finders names of the tools that find other tools
  * @param all ids of all tools, named if there are no finders
@@ -114,8 +117,8 @@ export function createNotFoundError(
     return new PegboardError('E_NOT_FOUND', `${message} There are no tools now.`, {
       hint: 'The operator of Pegboard decides what this client can use.',
     })
-  return new PegboardError('E_NOT_FOUND', `${message} Tools: ${all.slice(0, 15).join(', ')}.`, {
-    hint: 'Use one of these names.',
+  return new PegboardError('E_NOT_FOUND', `${message} Tools: ${joinNames(all, NAMED_TOOLS)}.`, {
+    hint: all.length > NAMED_TOOLS ? 'Use a name from the list of tools.' : 'Use one of these names.',
   })
 }
 

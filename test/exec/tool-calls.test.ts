@@ -149,6 +149,13 @@ describe('a call', () => {
     expect(questions).toEqual(['elicitation/create'])
   })
 
+  it('of an unknown name, without tools that find others, gets fifteen names and the number of the others', async () => {
+    const { refused } = callsOf(Array.from({ length: 17 }, (_, n) => makeTool(`m.alpha${n}`)))
+    const { message, hint } = await refused('nothing_like_it')
+    expect(message).toMatch(/^Tool 'nothing_like_it' not found\. Tools: (m\.alpha\d+, ){14}m\.alpha\d+ and 2 more\.$/)
+    expect(hint).toBe('Use a name from the list of tools.')
+  })
+
   it('of an unknown name gets the most similar visible name', async () => {
     const { refused } = callsOf([makeTool('m.alpha')])
     const { message, hint } = await refused('m.alhpa')
