@@ -15,6 +15,7 @@ import { createRedactedLog } from '../core/redacted-log.ts'
 import type { Tool } from '../core/tool.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { createRecentCalls } from '../exec/recent-calls.ts'
+import type { Calls } from '../exec/tool-calls.ts'
 import type { Loader } from '../loader/loader-types.ts'
 import type { MetaHost } from '../meta/meta-host.ts'
 import { META_NAMES, type Surface } from '../meta/surface.ts'
@@ -163,6 +164,8 @@ export interface App extends MetaHost {
   ): Promise<void>
   /** Applies a changed configuration as far as that needs no restart. */
   reload(config: Config): Promise<ReloadPlan>
+  /** Number of calls that run, and that wait for others. */
+  readonly load: Calls['load']
   /** Rejects new calls, and waits up to `graceMs` for running ones. Then it ends those, and their clients get an error. */
   drain(graceMs: number): Promise<void>
   /** Stops everything. Takes at most a few seconds, even if a module hangs. */
@@ -421,6 +424,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
       ])
       return plan
     },
+    load: calls.load,
     async drain(graceMs) {
       deferred.drain().catch((error: unknown) => log.error('stopping failed', { error }))
       await calls.drain(graceMs)

@@ -1,3 +1,4 @@
+import { formatCount } from '../core/format-count.ts'
 import { toPrintable } from '../core/printable.ts'
 import { formatLogEntry } from './open-app.ts'
 
@@ -25,6 +26,10 @@ function formatEntry({ message, ...fields }: Entry): string | undefined {
       return `refused an access token: ${fields['reason']}`
     case 'configuration reloaded':
       return `configuration reloaded: ${(fields['changed'] as readonly string[]).join(', ')}`
+    case 'stopping': {
+      const calls = Number(fields['waitsForCalls'] ?? 0)
+      return `stopping after ${fields['signal']}${calls > 0 ? `, and waiting for ${formatCount(calls, 'running call')}` : ''}`
+    }
     default:
       return typeof message === 'string' && message.endsWith(' loaded') ? message : undefined
   }

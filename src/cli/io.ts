@@ -22,7 +22,7 @@ export interface Io {
   readonly terminal?: { readonly out: boolean; readonly err: boolean; readonly columns?: number | undefined }
   readonly env: Environment
   readonly cwd: string
-  /** Aborted by SIGINT and other signals. */
+  /** Aborted by SIGINT and other signals, with an error whose message is the name of the signal. */
   readonly stop: AbortSignal
   /** From now on, SIGHUP calls this and does not stop Pegboard. */
   onHangUp?(listener: () => void): void

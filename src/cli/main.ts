@@ -23,11 +23,11 @@ const MAX_UNREAD_BYTES = 1024 * 1024
 const FLUSH_MS = 1_000
 
 /** The first signal stops Pegboard in order; the second one stops it immediately. */
-function onSignal(): void {
+function onSignal(signal: NodeJS.Signals): void {
   if (stop.signal.aborted) exitProcess(INTERRUPTED)
-  stop.abort()
+  stop.abort(new DOMException(signal, 'AbortError'))
 }
-let onHangUp = onSignal
+let onHangUp = (): void => onSignal('SIGHUP')
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal)
 process.on('SIGHUP', () => onHangUp())
 // An unhandled rejection in one module must not stop the tools of all others.

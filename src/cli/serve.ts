@@ -247,7 +247,7 @@ async function serveStdio({ app, config, args, io, follow, caller: initialCaller
   await Promise.race([connection.closed, waitForStop(io)])
   cancel()
   // A client that disconnected needs no answers; others get those of running calls.
-  if (io.stop.aborted) await Promise.race([connection.closed, app.drain(GRACE_MS)])
+  if (io.stop.aborted) await Promise.race([connection.closed, drain(app, io)])
   connection.close()
   if (!hasInput && args.values.stdio !== true && !io.stop.aborted)
     io.stderr(
@@ -316,7 +316,7 @@ async function serveHttp({ app, config, args, io, follow, caller, modulesLoaded 
   await follow()
   await waitForStop(io)
   server.drain()
-  await app.drain(GRACE_MS)
+  await drain(app, io)
   await page?.withdraw()
   await server.close(GRACE_MS)
 }
@@ -336,6 +336,17 @@ async function tokenFor(config: Config): Promise<{ readonly token?: string | und
   const { loadOrCreateToken } = await import('../server/bearer-tokens.ts')
   const file = join(config.dirs.state, 'token')
   return { token: await loadOrCreateToken(file), file }
+}
+
+/** Reports the signal, and waits for running calls. */
+async function drain(app: App, { stop }: Io): Promise<void> {
+  const { running, waiting } = app.load()
+  const calls = running + waiting
+  app.log.info('stopping', {
+    signal: messageOf(stop.reason),
+    ...(calls > 0 && { waitsForCalls: calls, maxWaitMs: GRACE_MS }),
+  })
+  await app.drain(GRACE_MS)
 }
 
 async function waitForStop(io: Io): Promise<void> {

@@ -27,7 +27,7 @@ export default defineModule({
 })
 `
 
-it('serve on a terminal prints a line for each connection, call, rejected token, bug and accepted edit', async () => {
+it('serve on a terminal prints a line for each connection, call, rejected token, bug and accepted edit, and at the end', async () => {
   const settings = { server: { http: { port: 0 } }, exposure: { mode: 'direct' }, loader: { importTimeoutMs: 60_000 } }
   const at = folder({ 'mcp.config.json': settings, 'modules/dice.ts': dice('totl') })
   onTestFinished(() => at.remove())
@@ -65,6 +65,7 @@ it('serve on a terminal prints a line for each connection, call, rejected token,
   await client.close()
   stop()
   expect(await served).toBe(0)
+  expect(err()).toMatch(/^\d\d:\d\d:\d\d stopping after SIGTERM$/m)
 }, 120_000)
 
 const cjs = `const { twice } = require('./_twice.cjs')

@@ -47,7 +47,14 @@ export function terminal(cwd: string, isTTY = true): Terminal {
     stop: stop.signal,
     self: { node: '/usr/bin/node', script: '/opt/pegboard/dist/cli/main.js', called: 'pegboard' },
   }
-  return { io, out: () => text.out, err: () => text.err, stop: () => stop.abort(), input, output }
+  return {
+    io,
+    out: () => text.out,
+    err: () => text.err,
+    stop: () => stop.abort(new DOMException('SIGTERM', 'AbortError')),
+    input,
+    output,
+  }
 }
 
 /** Runs one command to its end. */

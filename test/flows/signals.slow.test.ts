@@ -68,6 +68,11 @@ async function noticesOf(client: Client, count: number): Promise<string[]> {
   return notices.sort()
 }
 
+const stopLine = ({ stderr }: Served): unknown =>
+  stderr()
+    .split('\n')
+    .flatMap((line) => (line.includes('"stopping"') ? [JSON.parse(line)] : []))[0]
+
 describe('SIGTERM', () => {
   it('leaves an idempotent background task to the next process, and reports another one as interrupted', async () => {
     const where = openPlace()
@@ -145,6 +150,20 @@ describe('SIGTERM', () => {
     await expect.poll(ready).toEqual([503, { status: 'not ready', reason: 'the server is stopping' }])
     expect((await client.listTools()).tools.map(({ name }) => name)).toContain('work__pay')
     expect(answerOf(await answer).error.code).toBe('E_SHUTTING_DOWN')
+    const stopping = { level: 'info', message: 'stopping', signal: 'SIGTERM', waitsForCalls: 1, maxWaitMs: 2_000 }
+    expect(stopLine(served)).toEqual(expect.objectContaining(stopping))
+  })
+
+  it('is reported in the log, without a number of calls if none runs', async () => {
+    const served = await serveHttp(openPlace())
+    served.child.kill('SIGTERM')
+    await served.ended
+    expect(stopLine(served)).toEqual({
+      time: expect.any(String),
+      level: 'info',
+      message: 'stopping',
+      signal: 'SIGTERM',
+    })
   })
 
   it('lets a running call make calls of its own during the grace period', async () => {
