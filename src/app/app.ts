@@ -111,7 +111,7 @@ export interface App extends MetaHost {
   /** True while modules are being loaded for the first time. */
   loading(): boolean
   failed(): readonly { readonly file: string; readonly error: string; readonly code: string }[]
-  /** Clashes of names, and settings of servers' tools without effect, as sentences. */
+  /** Clashes of names, and settings of modules and of servers' tools without effect, as sentences. */
   nameProblems(): readonly string[]
   /** Entries of constraints that name no tool. */
   unmatchedConstraints(): readonly { readonly owner: string; readonly action: string }[]

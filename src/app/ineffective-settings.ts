@@ -74,10 +74,10 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
   return {
     /** Modules that have the name of a server or API, as sentences. */
     sharedNames,
-    /** All clashes of names, and settings of servers' tools without effect, as sentences. */
+    /** All clashes of names, and settings of modules and of servers' tools without effect, as sentences. */
     names: (): readonly string[] => [
       ...sharedNames(),
-      ...modules.loader.status().replaced,
+      ...modules.loader.status().warnings,
       ...catalog.snapshot().clashes.map(clashSentence),
       ...upstreams.problems(),
       ...apis.problems(),

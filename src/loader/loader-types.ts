@@ -67,8 +67,8 @@ export interface LoaderStatus {
     readonly reason?: string
   }[]
   readonly failed: readonly LoadProblem[]
-  /** Tools that several files define, as sentences. */
-  readonly replaced: readonly string[]
+  /** Tools that several files define, and unknown options of modules, as sentences. */
+  readonly warnings: readonly string[]
 }
 
 export interface Loader extends ToolSource<ModuleSettings, LoaderStatus> {

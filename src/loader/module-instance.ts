@@ -3,19 +3,15 @@ import { localCaller, noServices, originOf, type ServicesFor } from '../core/cal
 import type { Clock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
-import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { SetupStep, ToolModule } from '../core/module.ts'
-import { once } from '../core/once.ts'
 import { defaultProfile, type Profile } from '../core/profile.ts'
-import { toSchema } from '../core/schema.ts'
-import { describeSettingError } from '../core/setting-error.ts'
 import type { Tool } from '../core/tool.ts'
-import { findNearest } from '../core/tool-names.ts'
 import { adaptTool } from './adapt-module-tool.ts'
+import { type ProfileOverride, parseModuleConfig } from './module-config.ts'
 import { toolsOfModule } from './module-shapes.ts'
 import type { ModuleOwner } from './settle-owners.ts'
-import { fillTemplates, type TemplateVars } from './templates.ts'
+import type { TemplateVars } from './templates.ts'
 import { withTimeout } from './with-timeout.ts'
 
 /** A started owner, whose tools are bound to its configuration. */
@@ -26,6 +22,8 @@ export interface ModuleInstance {
   /** Its completed set-up steps. Grows. */
   readonly setup: SetupStep[]
   readonly tools: readonly Tool[]
+  /** Configured options that the module probably does not have, as sentences. Grows. */
+  readonly unknownOptions: readonly string[]
   /** Waits up to `drainMs` for running calls, then stops the module. Never rejects. */
   stop(drainMs: number): Promise<void>
 }
@@ -59,14 +57,18 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
     return count
   }
   const isBundled = owner.records[0]?.entry.bundled === true
-  const config = parseConfig(owner, options.config, options)
+  const unknownOptions: string[] = []
+  const parse = (override?: ProfileOverride): unknown =>
+    parseModuleConfig(owner, options, override, (sentence, fields) => {
+      unknownOptions.push(sentence)
+      log.warn(sentence, fields)
+    })
+  const config = parse()
   const configByProfile = new WeakMap<Profile, unknown>()
   const configFor = (profile: Profile): unknown => {
     const changes = profile.config[id]
     if (changes === undefined || Object.keys(changes).length === 0) return config
-    return getOrInsert(configByProfile, profile, () =>
-      parseConfig(owner, { ...(options.config as object), ...changes }, options, `profiles.${profile.id}.`),
-    )
+    return getOrInsert(configByProfile, profile, () => parse({ profile: profile.id, changes }))
   }
   const calls = createCallCounter(clock)
   const { servicesFor } = options
@@ -144,6 +146,7 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
         }
       : { summary: summaryOf(tools) },
     tools,
+    unknownOptions,
     async stop(drainMs) {
       await calls.waitUntilIdle(drainMs)
       abort.abort()
@@ -189,48 +192,6 @@ function finalNamesOf(renamed: Readonly<Record<string, string>>): ReadonlyArray<
 
 const summaryOf = (tools: readonly Tool[]): string =>
   tools.length === 1 ? (tools[0]?.description ?? '') : `${tools.map((tool) => tool.title).join(', ')}.`
-
-function parseConfig(
-  { id, module, records }: ModuleOwner,
-  config: unknown,
-  { vars, log }: InstanceOptions,
-  where = '',
-): unknown {
-  const place = `${where}modules.${id}.config`
-  const createError = (path: string, message: string): PegboardError =>
-    new PegboardError('E_MODULE_CONFIG', `${place}${path && `.${path}`}: ${message}`)
-  const fill = (value: unknown, alreadyFilled?: unknown): unknown => {
-    try {
-      return fillTemplates(value, vars, alreadyFilled)
-    } catch (error) {
-      throw createError('', messageOf(error))
-    }
-  }
-  const filled = fill(config ?? {})
-  if (!module?.config) return filled
-  const schema = toSchema(module.config, describeSettingError)
-  const parsed = schema.parse(filled)
-  const getKnownKeys = once(() => knownKeysOf(schema.json))
-  if (!records[0]?.entry.bundled) getKnownKeys()
-  if (!parsed.ok) {
-    const [{ path, message } = { path: '', message: 'does not fit' }] = parsed.issues
-    const [, unknown] = /^unknown key "([^"]+)"$/.exec(message) ?? []
-    const [near] = unknown === undefined || path !== '' ? [] : findNearest(unknown, getKnownKeys() ?? [], 3, 1)
-    throw createError(path, near ? `${message}; did you mean "${near}"?` : message)
-  }
-  for (const key of isRecord(filled) ? Object.keys(filled) : []) {
-    const keys = getKnownKeys()
-    if (!keys || keys.includes(key)) continue
-    const [near] = findNearest(key, keys, 3, 1)
-    log.warn('an unknown configuration key is ignored', { key: `${place}.${key}`, ...(near ? { nearest: near } : {}) })
-  }
-  // Fills templates again, because defaults such as "{{workspace}}" may contain some.
-  return fill(parsed.value, filled)
-}
-
-/** The keys of a closed configuration; undefined if it accepts any. */
-const knownKeysOf = (json: Readonly<Record<string, unknown>>): string[] | undefined =>
-  isRecord(json['properties']) && !json['additionalProperties'] ? Object.keys(json['properties']) : undefined
 
 /** Counts running calls. */
 function createCallCounter(clock: Clock) {

@@ -349,7 +349,7 @@ export function createLoader(options: LoaderOptions): Loader {
         ...(degraded === undefined ? { state: 'ready' as const } : { state: 'degraded' as const, reason: degraded }),
       })),
       failed: allProblems(),
-      replaced,
+      warnings: [...replaced, ...[...running.values()].flatMap(({ instance }) => instance.unknownOptions)],
     }),
     stop: () =>
       enqueue(async () => {

@@ -37,6 +37,15 @@ beforeAll(() => {
     'twice.json': { modulesDir: 'twice' },
     'twice/a.mjs': "export const name = 'dice', description = 'Rolls a die.', run = () => 1",
     'twice/b.mjs': "export const name = 'dice', description = 'Rolls a die.', run = () => 2",
+    'options.json': {
+      modulesDir: 'options',
+      modules: { kit: { config: { limt: 1 } }, hello: { config: { name: 'Ada' } } },
+      profiles: { part: { modules: { kit: { config: { lmit: 2 } } } } },
+    },
+    'options/kit.mjs': `
+      import { z } from 'zod'
+      export default { name: 'kit', description: 'Words.', config: z.object({ limit: z.number().optional() }), tools: {
+        say: { description: 'Returns a word.', effect: 'read', available: ({ config }) => true, run: () => 'a' } } }`,
     'tight.json': { exposure: { contextWindow: 1_000 } },
     'wrong.json': { exposre: {} },
     'frozen.json': {
@@ -160,6 +169,17 @@ describe('check', () => {
         'The tool "dice" of b.mjs replaces the one of a.mjs: clients see it as a.dice, and can also call it b.dice. To keep both tools, rename one. Otherwise, delete one.',
       ],
     ])
+  })
+
+  it('warns about unknown options of modules, also in profiles', async () => {
+    const limit = (key: string) => `${key}: an unknown configuration key is ignored; did you mean "limit"?`
+    const everywhere = [
+      'modules.hello.config.name: hello does not declare this option',
+      limit('modules.kit.config.limt'),
+    ]
+    expect((await check('options.json')).report.warnings).toEqual(everywhere)
+    const part = await pegboard(at.dir, 'check', '--json', '--profile', 'part', '--config', 'options.json')
+    expect(JSON.parse(part.out).warnings).toEqual([...everywhere, limit('profiles.part.modules.kit.config.lmit')])
   })
 
   it('fails for an unusable search model', async () => {

@@ -271,6 +271,32 @@ export default defineModule({
     expect(found.warnings).toMatchObject([{ key: 'modules.clock.config.timeout_second', nearest: 'timeout_seconds' }])
   })
 
+  it('reports options that a schema does not declare, as far as they can be a mistake', async () => {
+    const kit = (name: string, config: string): string =>
+      `import { z } from 'pegboard'\n${moduleSource(name, '').replace('tools:', `config: ${config}, tools:`)}`
+    const given = { config: { kye: 1, other: 2 } }
+    const found = await bench(
+      {
+        'closed.mjs': kit('closed', 'z.object({ key: z.number().optional() })'),
+        'free.mjs': moduleSource('free', ''),
+        'open.mjs': kit('open', 'z.looseObject({ key: z.number().optional() })'),
+        'raw.mjs': kit('raw', "{ type: 'object', properties: { key: { type: 'number' } } }"),
+        'set.mjs': kit('set', 'z.looseObject({ key: z.number() })'),
+      },
+      { settings: { closed: given, free: given, open: given, raw: given, set: { config: { key: 1, kye: 1 } } } },
+    )
+    await found.loader.start()
+    const expected = [
+      'modules.closed.config.kye: an unknown configuration key is ignored; did you mean "key"?',
+      'modules.closed.config.other: an unknown configuration key is ignored',
+      'modules.open.config.kye: open does not declare this option; did you mean "key"?',
+      'modules.raw.config.kye: raw does not declare this option; did you mean "key"?',
+      'modules.raw.config.other: raw does not declare this option',
+    ]
+    expect(found.warnings.map(({ message }) => message)).toEqual(expected)
+    expect(found.loader.status().warnings).toEqual(expected)
+  })
+
   it('skips only the module with an invalid configuration, naming the key', async () => {
     const found = await bench(
       { 'clock.mjs': configured, 'one.mjs': moduleSource('one', '1') },

@@ -117,7 +117,7 @@ describe('the loader of drop-in files', () => {
     })
     await found.loader.start()
     expect([await found.run('a.t'), await found.run('c.u')]).toEqual(['from c', 'u2'])
-    expect(found.loader.status().replaced).toEqual([
+    expect(found.loader.status().warnings).toEqual([
       'The tool "t" of c.mjs replaces the one of a.mjs and the one of b.mjs: clients see it as a.t, and can also call it b.t or c.t. To keep both tools, rename one. Otherwise, delete one.',
       'The tool "u" of c.mjs replaces the one of c.mjs: clients see it as c.u. To keep both tools, rename one. Otherwise, delete one.',
     ])
