@@ -1,5 +1,4 @@
 import { isPegboardError, isShuttingDown, messageOf, PegboardError } from '../core/errors.ts'
-import { createLogLimit } from '../core/log-limit.ts'
 import type { Store } from '../state/store.ts'
 import type { TasksOptions } from './background-tasks.ts'
 import { POSTPONED } from './due-queue.ts'
@@ -28,6 +27,8 @@ export interface DueCall {
   readonly tool: string
   readonly params: Readonly<Record<string, unknown>> | undefined
   readonly callId?: string | undefined
+  /** The result of the previous run, if there is one. */
+  readonly before: Outcome | undefined
   /** False if the tool has been missing for so long that the call must fail. */
   readonly mayPostpone: boolean
 }
@@ -39,8 +40,9 @@ export interface StoppedCall {
   readonly mayRepeat: boolean
 }
 
-/** When it is logged again that the owner of a repeated job has no access. */
-const REMIND_MS = 24 * 60 * 60_000
+/** True if a run did not take place because its owner no longer has access. */
+export const isOwnerGone = (outcome: Outcome | undefined): outcome is Extract<Outcome, { success: false }> =>
+  outcome?.success === false && outcome.code === 'E_OWNER_GONE'
 
 /** Calls of an unknown tool, and of a tool of a disabled server, fail with these codes. */
 const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISABLED'])
@@ -51,10 +53,9 @@ const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISAB
  * @returns `POSTPONED` if the tool is missing in this process, and another process or a corrected entry may bring it
  */
 export function createDueCalls(options: DueWorkOptions, kind: 'job' | 'watcher') {
-  const { call, lookUpRights, lacksTool, hasInvalidServer, instance, log, clock } = options
-  const ownerGone = createLogLimit(clock, REMIND_MS)
+  const { call, lookUpRights, lacksTool, hasInvalidServer, instance, log } = options
   return async (dueCall: DueCall): Promise<Outcome | StoppedCall | typeof POSTPONED> => {
-    const { id, caller, tool, params = {}, callId, mayPostpone } = dueCall
+    const { id, caller, tool, params = {}, callId, before, mayPostpone } = dueCall
     let outcome: Outcome
     try {
       outcome = outcomeOf(
@@ -64,11 +65,8 @@ export function createDueCalls(options: DueWorkOptions, kind: 'job' | 'watcher')
       if (isShuttingDown(error)) return { stopped: true, mayRepeat: error.retryable }
       outcome = failureOf(isPegboardError(error) ? error : new PegboardError('E_INTERNAL', messageOf(error)))
     }
-    if (outcome.success) {
-      ownerGone.end(id)
-      return outcome
-    }
-    if (outcome.code === 'E_OWNER_GONE' && ownerGone.isDue(id))
+    if (outcome.success) return outcome
+    if (isOwnerGone(outcome) && !isOwnerGone(before))
       log.warn(`a ${kind} did not run, because its owner no longer has access`, { [kind]: id, error: outcome.error })
     // Tools fail with the same codes, for example when they do not find something.
     if (!mayPostpone || !lacksTool(caller, tool)) return outcome

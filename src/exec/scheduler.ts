@@ -4,7 +4,7 @@ import { createJumpDetector, ticksOf } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { randomId, toId } from '../core/random-id.ts'
 import { type Delivery, textOf } from './channel-delivery.ts'
-import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
+import { createDueCalls, type DueWorkOptions, isOwnerGone } from './due-calls.ts'
 import { createDueQueue, type DueEntry, isDueEntry, POSTPONED, type RunResult } from './due-queue.ts'
 import { type Outcome, shortenOutcome } from './outcome.ts'
 import { isRelative, nextRun, parseScheduleTime, skippedRuns } from './schedule-times.ts'
@@ -147,9 +147,12 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       const owner = lastingOwner(job.caller)
       const { caller, tool, params, runKey } = job
       const last =
-        tool === undefined ? undefined : await call({ id, caller, tool, params, callId: runKey, mayPostpone })
+        tool === undefined
+          ? undefined
+          : await call({ id, caller, tool, params, callId: runKey, before: job.last, mayPostpone })
       if (last === POSTPONED) return last
       if (last && 'stopped' in last) return afterInterruption(id, owner, job, last.mayRepeat)
+      if (isOwnerGone(last) && job.cron !== undefined) return afterRefusal(id, owner, job, last)
       const notify = async (): Promise<void> => {
         if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
         else if (last && !(await sendToChannel(job, id, last)))
@@ -194,6 +197,27 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     return {
       change: () => (job.nextAt === null ? undefined : interrupted),
       notify: () => inbox.add(owner, `Scheduled job ${name} was interrupted, and is not run again.`),
+    }
+  }
+
+  /**
+   * A repeated job waits until its owner has access again: the run does not count, and the owner gets one notice about
+   * all runs until then.
+   */
+  function afterRefusal(id: string, owner: string, job: Job, last: Outcome): RunResult<Job> {
+    const { cron = '', timezone = 'UTC' } = job
+    return {
+      change: (current) => ({
+        ...current,
+        runs: job.repeated ? current.runs : current.runs - 1,
+        nextAt: current.nextAt ?? nextRun(cron, timezone, clock.now()),
+        last: shortenOutcome(last),
+      }),
+      notify() {
+        if (isOwnerGone(job.last)) return
+        const name = nameOf({ ...job, id })
+        inbox.add(owner, `Scheduled job ${name} ${formatOutcome(last)} It is paused while its owner has no access.`)
+      },
     }
   }
 

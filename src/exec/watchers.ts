@@ -4,7 +4,7 @@ import { PegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
 import { randomId } from '../core/random-id.ts'
 import { describeChanges } from './describe-changes.ts'
-import { createDueCalls, type DueWorkOptions } from './due-calls.ts'
+import { createDueCalls, type DueWorkOptions, isOwnerGone } from './due-calls.ts'
 import { createDueQueue, type DueEntry, isDueEntry, POSTPONED } from './due-queue.ts'
 import { type Strategy, shouldNotify, thresholdOf } from './notify-when.ts'
 import { type Outcome, shortenOutcome, withoutParts } from './outcome.ts'
@@ -104,7 +104,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
     lacksTool: ({ caller, tool }) => lacksTool(caller, tool),
     async run(id, owner, watcher, mayPostpone) {
       const { caller, tool, params } = watcher
-      const fullOutcome = await call({ id, caller, tool, params, mayPostpone })
+      const fullOutcome = await call({ id, caller, tool, params, before: watcher.last, mayPostpone })
       if (fullOutcome === POSTPONED) return fullOutcome
       // The next check reads the value again.
       if ('stopped' in fullOutcome) return { change: (current) => current }
@@ -116,7 +116,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
           notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${outcome.error}`),
         }
       }
-      if (!outcome.success && outcome.code === 'E_OWNER_GONE')
+      if (isOwnerGone(outcome))
         return {
           change: (current) => ({ ...current, status: 'paused', nextAt: null, last: outcome }),
           notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${outcome.error}`),

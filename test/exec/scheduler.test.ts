@@ -457,6 +457,39 @@ describe('a schedule', () => {
     expect(logged).toEqual([gone, gone])
   })
 
+  it('pauses a repeated job whose owner is gone: one notice, one warning, and no run is counted', async () => {
+    let gone = true
+    const { process, pass, calls, logged, clock } = rig(
+      () => 'done',
+      ({ roles }) => {
+        if (gone) throw new PegboardError('E_OWNER_GONE', 'Nothing is done for "local" now.')
+        return { roles }
+      },
+    )
+    const first = process()
+    await first.schedule.start()
+    const { id } = await first.schedule.add(localCaller, { tool: 'a.b', cron: '* * * * *', label: 'x', maxRuns: 2 })
+    await pass(5 * 60_000)
+    await first.schedule.stop()
+    const second = process()
+    await second.schedule.start()
+    for (let hour = 0; hour < 48; hour++) {
+      clock.pass(HOUR)
+      await pass(2_000)
+    }
+    expect(await first.notices()).toEqual([
+      expect.stringMatching(
+        /^Scheduled job x \(a\.b\) failed: E_OWNER_GONE: .* It is paused while its owner has no access\.$/,
+      ),
+    ])
+    expect(logged).toEqual(['a job did not run, because its owner no longer has access'])
+    expect(await second.schedule.get(localCaller, id)).toMatchObject({ runs: 0, nextAt: expect.any(Number) })
+    gone = false
+    await pass(10 * 60_000)
+    expect(calls).toHaveLength(2)
+    expect(await second.schedule.list(localCaller)).toEqual([])
+  })
+
   it("sends a job's result to its channel, or reports the failure to the owner", async () => {
     const { process, pass, sent } = rig()
     const { schedule, notices } = process()
