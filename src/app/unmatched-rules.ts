@@ -121,7 +121,7 @@ function createMatcher({ variants, permits }: RulePattern): (tool: Tool) => bool
   return (tool) => rules.some((rule) => rule.matches(tool))
 }
 
-/** The owners that a rule names; undefined for those that it does not restrict. */
+/** The owners that a rule names. Undefined stands for any owner. */
 function ownersIn(rule: RuleSetting): readonly (string | undefined)[] {
   const { module, tools } = typeof rule === 'string' ? { tools: rule } : rule
   return module === undefined ? listOf(tools ?? '*').map(ownerIn) : [lower(module)]

@@ -63,7 +63,7 @@ export interface ApprovalGate {
   /**
    * Counts the call against its rate limits. Runs once for each call. Reports a refusal as a `GateEvent`, which is the
    * `decision` in the audit log. Calls of clients of 2026-07-28, background tasks, watchers and schedules have no
-   * session: count by principal.
+   * session: count by principal. When a session ends, `forget` in `src/app/client-tools.ts` runs.
    * @throws PegboardError E_RATE_LIMITED if the call can succeed later
    */
   count(call: GatedCall, onGate?: OnGateEvent): void

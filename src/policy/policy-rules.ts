@@ -50,7 +50,7 @@ interface ToolCondition {
   matches(tool: Tool, names: RuleNames): boolean
   /**
    * False if no tool of this owner matches (default: true). If it can be false, add the condition to `ownersIn` in
-   * `src/app/unmatched-rules.ts`.
+   * `src/app/unmatched-rules.ts`. There, undefined stands for any owner.
    */
   mayMatch?(owner: string): boolean
   /**
