@@ -37,20 +37,25 @@ function modulesIn(folder: string | undefined): string[] {
   }
 }
 
-/** The enabled server whose tools have the same names as those of a module with this id. */
-export function serverNamed({ servers }: Pick<Config, 'servers'>, id: string): string | undefined {
+/**
+ * The server whose tools have the same names as those of a module with this id. A server that is disabled or cannot be
+ * used keeps its names, so that they do not mean other tools meanwhile.
+ */
+export function serverNamed({ servers, skipped }: NamedServers, id: string): string | undefined {
   const modules = moduleIds(servers)
   const module = `mcp_${id}`
-  return Object.keys(servers).find(
-    (server) =>
-      servers[server]?.enabled && (modules.get(server) === module || servers[server].prefix.toLowerCase() === id),
+  const configured = Object.keys(servers).find(
+    (server) => modules.get(server) === module || servers[server]?.prefix.toLowerCase() === id,
   )
+  return configured ?? skipped.find((server) => server.id.toLowerCase() === id)?.id
 }
 
+type NamedServers = Pick<Config, 'servers' | 'skipped'>
+
 /** A sentence for the operator about a bundled module and a server with the same name. */
-export function sharedNameSentence({ servers }: Pick<Config, 'servers'>, id: string): string {
-  const server = serverNamed({ servers }, id) ?? id
-  return `${servers[server]?.where ?? server} has the name of the bundled module ${id}, whose tools are now called pegboard.${id}.<tool> (pegboard_${id}__<tool> for clients). Rename the server, or set modules.${id}.enabled to false.`
+export function sharedNameSentence({ servers, skipped }: NamedServers, id: string): string {
+  const server = serverNamed({ servers, skipped }, id) ?? id
+  return `${servers[server]?.where ?? `The server ${server}`} has the name of the bundled module ${id}, whose tools are now called pegboard.${id}.<tool> (pegboard_${id}__<tool> for clients). Rename the server, or set modules.${id}.enabled to false.`
 }
 
 /** A sentence for the operator about a module of theirs and a server or API with the same name. */

@@ -83,7 +83,6 @@ export function ownerEntries(root: Json, modules: readonly string[]): readonly O
 /** Names of bundled modules whose tools get the prefix `pegboard_`, because of this server. */
 function namesTakenBy(root: Json, { name, path, owner }: OwnerEntry): readonly string[] {
   const entry = asRecord(valueAt(root, path))
-  if (isSwitchedOff(entry)) return []
   return [owner.replace(/^mcp_/, ''), String(entry['prefix'] ?? name).toLowerCase()]
 }
 

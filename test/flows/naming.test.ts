@@ -159,10 +159,18 @@ describe('a server with the name of a bundled module', () => {
     expect(kinds).toEqual(['unknown', 'unknown', 'unknown', 'found'])
   })
 
-  it('changes nothing while it is disabled', async () => {
-    const app = await ready({ mcpServers: { filesystem: { ...named('read_file'), enabled: false } } })
-    expect(app.view(localCaller).byId.has('filesystem.read')).toBe(true)
-    expect(app.nameProblems()).toEqual([])
+  it('keeps the plain names while it is disabled or its entry is invalid', async () => {
+    for (const filesystem of [
+      { ...named('read_file'), enabled: false },
+      { command: 'node', args: 7 },
+    ]) {
+      const app = await ready({ mcpServers: { filesystem } })
+      expect(app.view(localCaller).byId.has('pegboard_filesystem.read')).toBe(true)
+      const client = await connectTo(app, 'legacy')
+      expect((await callTool(client, { name: 'filesystem.read', arguments: { path: 'a' } })).isError).toBe(true)
+      expect(app.nameProblems()).toEqual([expect.stringContaining('has the name of the bundled module filesystem')])
+      await client.close()
+    }
   })
 })
 

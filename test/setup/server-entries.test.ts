@@ -64,7 +64,7 @@ describe('a name', () => {
       expect(findEntry(root, ['web'], name), name).toMatchObject({ kind: 'tool', name: 'pegboard_web.fetch' })
     expect(findEntry(root, ['filesystem'], 'filesystem')).toMatchObject({ owner: 'pegboard_filesystem' })
     const off = rootOf('{ "mcpServers": { "web": { "disabled": true } } }')
-    expect(findEntry(off, ['web'], 'pegboard_web.fetch')).toMatchObject({ kind: 'tool', name: 'web.fetch' })
+    expect(findEntry(off, ['web'], 'pegboard_web.fetch')).toMatchObject({ kind: 'tool', name: 'pegboard_web.fetch' })
   })
 
   it('means nothing if there is no such server', () => {
