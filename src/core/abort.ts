@@ -15,7 +15,7 @@ export function linkAbort(source: AbortSignal | undefined, controller: AbortCont
   const abort = (): void => controller.abort(source.reason)
   if (source.aborted) abort()
   else {
-    // Fifty calls may follow one signal; Node would warn of a leak at eleven.
+    // Node warns of a leak at eleven listeners, but many calls can listen to one signal.
     setMaxListeners(0, source)
     source.addEventListener('abort', abort, { once: true })
   }
@@ -24,14 +24,14 @@ export function linkAbort(source: AbortSignal | undefined, controller: AbortCont
 
 export interface TimedSignal {
   readonly signal: AbortSignal
-  /** True when the time limit aborted it, not the source. */
+  /** True if the time limit aborted the signal, not `source`. */
   readonly timedOut: boolean
   /** Stops the timer and removes the listener. May be called more than once. */
   free(): void
 }
 
 /**
- * A signal that is aborted together with another, or with a `TimeoutError` after a time.
+ * Creates a signal that aborts when `source` aborts, or with a `TimeoutError` after `ms`.
  *
  * @param source signal to listen to; absent: only the time limit aborts
  * @param ms time limit in milliseconds; its timer does not keep the process alive

@@ -22,7 +22,7 @@ export function checkItemCount(text: string): void {
 /**
  * Rejects arguments that would harm schema validation: prototype keys, rounded integers, excessive depth or size. Not
  * recursive.
- * @returns number of characters in all of their texts
+ * @returns number of characters in all texts of the arguments
  * @throws PegboardError E_VALIDATION, E_INT_PRECISION
  */
 export function checkArguments(value: unknown): number {
@@ -52,7 +52,7 @@ interface Counts {
 
 function addMembers({ value, path }: Container, next: Container[], counts: Counts): void {
   const isArray = Array.isArray(value)
-  // Skipped for large arrays, because creating the names of a million items takes longer than this whole check.
+  // A larger array is rejected below. Listing its million keys would take longer than the whole check.
   const names = isArray && value.length > MAX_KEYS ? [] : Object.keys(value)
   counts.keys += isArray ? value.length : names.length
   if (counts.keys > MAX_KEYS) throw createKeyLimitError()

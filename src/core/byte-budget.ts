@@ -6,16 +6,16 @@ export function createByteBudget(maxBytes: number) {
   const bytesByOwner = new Map<string, number>()
   return {
     /** @returns false, without holding more bytes, if the owner would exceed the limit */
-    hold(who: string, bytes: number): boolean {
-      const total = (bytesByOwner.get(who) ?? 0) + bytes
+    hold(owner: string, bytes: number): boolean {
+      const total = (bytesByOwner.get(owner) ?? 0) + bytes
       if (total > maxBytes) return false
-      bytesByOwner.set(who, total)
+      bytesByOwner.set(owner, total)
       return true
     },
-    free(who: string, bytes: number): void {
-      const remaining = (bytesByOwner.get(who) ?? 0) - bytes
-      if (remaining > 0) bytesByOwner.set(who, remaining)
-      else bytesByOwner.delete(who)
+    free(owner: string, bytes: number): void {
+      const remaining = (bytesByOwner.get(owner) ?? 0) - bytes
+      if (remaining > 0) bytesByOwner.set(owner, remaining)
+      else bytesByOwner.delete(owner)
     },
   }
 }

@@ -106,9 +106,9 @@ export interface ServerStatus {
   readonly category: string
   /** `configured`: Pegboard has never connected to it. `known`: its tools come from disk, and it is not running. */
   readonly state: 'configured' | 'known' | 'started' | 'failing' | 'degraded' | 'stopped'
-  /** Why it is not ready, for people. */
+  /** Why the server is not ready, in words for people. */
   readonly reason?: string
-  /** Number of its tools that the caller sees; in `available`, of all. */
+  /** Number of its tools that the caller sees; in `available`, of all its tools. */
   readonly tools: number
   /** Tools that were skipped, and parts of schemas that are not enforced. Absent if the caller does not see all tools. */
   readonly notes?: readonly string[]
@@ -118,7 +118,7 @@ export interface ServerStatus {
   readonly version?: string
   /** Milliseconds until the next attempt to connect. */
   readonly nextAttemptMs?: number
-  /** Who has an instance of its own: each principal or each session. Absent if all clients share one. */
+  /** Whether each principal or each session has its own instance. Absent if all clients share one. */
   readonly instance?: 'principal' | 'session'
   /** Number of instances; absent if all clients share one. */
   readonly instances?: number
@@ -164,7 +164,7 @@ export const noServices: Services = {
   config: Object.freeze({}),
 }
 
-/** For whom services are created. During a call, `relay` leads back to the client. */
+/** The module and caller that use the services. During a call, `relay` sends requests to the client. */
 export interface ServiceUser {
   readonly module: string
   readonly caller: Caller
@@ -173,7 +173,7 @@ export interface ServiceUser {
   /** Signal of the current call; absent outside of a call. */
   readonly signal?: AbortSignal
   readonly loop?: ToolLoop | null
-  /** When it aborts, listeners and callbacks of the module are removed. */
+  /** When this signal aborts, Pegboard removes listeners and callbacks of the module. */
   readonly until?: AbortSignal
 }
 
@@ -250,7 +250,7 @@ export interface CallContext<Config = unknown> {
 
 export const noOrigin: Origin = { platform: 'mcp', channelId: '', messageId: '', userId: '', userName: '', guildId: '' }
 
-/** The origin of a request, completed by the platform of the profile. */
+/** The origin of a request. Its platform defaults to that of the profile. */
 export const originOf = ({ origin = noOrigin }: Caller, { platform }: Profile): Origin =>
   origin !== noOrigin && origin.platform !== '' ? origin : { ...origin, platform: platform || noOrigin.platform }
 

@@ -5,7 +5,7 @@ import type { Json } from './is-record.ts'
 export function toCanonicalJson(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
   if (Array.isArray(value)) return `[${value.map(toCanonicalJson).join(',')}]`
-  // Dates and URLs. The parsed text has no functions, so this happens only once.
+  // Dates and URLs have `toJSON`. `JSON.parse` returns no functions, so the recursion does not come here again.
   if (typeof (value as Json)['toJSON'] === 'function') return toCanonicalJson(JSON.parse(JSON.stringify(value)))
   const members = Object.entries(value).filter(([, member]) => member !== undefined)
   members.sort(([a], [b]) => (a < b ? -1 : 1))

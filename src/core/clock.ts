@@ -18,7 +18,7 @@ export function createSteadyClock(clock: Clock): Clock {
   return { now, ticks: () => ticksOf(clock), after: clock.after }
 }
 
-/** Smaller changes are corrections by a time server. */
+/** Smaller changes are ignored, because time servers correct the clock all the time. */
 const JUMP_MS = 1_000
 
 /** Returns by how many milliseconds the clock was changed since the last call; 0 if it was not. */

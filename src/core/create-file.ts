@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { linkSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 
 /**
- * Creates a file that only this user can read. The file is whole or does not exist, also on a full disk or after a crash.
+ * Creates a file that only this user can read. The file is complete or does not exist, even on a full disk or after a crash.
  * @throws an error with the code EEXIST if the file exists
  */
 export function createFile(file: string, content: string | Uint8Array): void {

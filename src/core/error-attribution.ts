@@ -3,7 +3,7 @@ import { OWN_META } from './sanitize.ts'
 
 /** Text that begins like an error of Pegboard, after characters that are invisible or that clients strip. */
 const BEGINS_AS_OURS = /^((?:[\s\p{C}\u2800\u{1D159}]|MCP error -?\d+:)*)(?=E_[A-Z][A-Z0-9_]*\s*:)/u
-/** The structured form of such an error, as text. */
+/** JSON text of a result that looks like an error of Pegboard. */
 const IS_STRUCTURED = /^\s*\{[\s\S]*"success"\s*:\s*false/
 const CODE_IN_TEXT = /("code"\s*:\s*")(?=E_[A-Z])/g
 const IS_CODE = /^\s*E_[A-Z]/
@@ -29,7 +29,7 @@ export function attributeErrors(server: string, answer: Readonly<Record<string, 
   if (isRecord(result)) attributeResult(server, result)
 }
 
-/** The same for the `data` of a JSON-RPC error, where Pegboard writes keys that it otherwise writes to `_meta`. */
+/** The same for the `data` of a JSON-RPC error. Deletes the server's keys that only Pegboard may write there. */
 export function attributeData(server: string, data: unknown): void {
   if (!isRecord(data)) return
   for (const key of Object.keys(data)) if (key.startsWith(OWN_META)) delete (data as Record<string, unknown>)[key]

@@ -21,6 +21,6 @@ export function listErrorCodes(error: unknown): readonly CodeOfError[] {
 /** Error codes for a temporary lack of descriptors or processes. */
 const EXHAUSTED = new Set(['EMFILE', 'ENFILE', 'EAGAIN'])
 
-/** True if the error, or one of its causes, has such a code. */
+/** True if the error, or one of its causes, has one of these codes. */
 export const isResourceExhausted = (error: unknown): boolean =>
   listErrorCodes(error).some(({ code }) => EXHAUSTED.has(code))

@@ -406,14 +406,14 @@ export class PegboardError extends Error {
   readonly [BRAND] = true
   readonly code: ErrorCode
   readonly hint: string
-  /** Undefined if the message does not show it. */
+  /** Undefined for an E_TOOL_FAILED whose message shows no class. */
   readonly class: FailureClass | undefined
   readonly retryable: boolean
   readonly retryAfterMs: number | null
   readonly data: unknown
   /** Id of the call in the log. Set where the call runs. */
   correlationId?: string
-  /** The name that was called and that no tool has. Set where names are resolved. */
+  /** The name in the call, if no tool has it. Set where names are resolved. */
   unknownTool?: string
 
   constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {

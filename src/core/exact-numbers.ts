@@ -19,11 +19,11 @@ export function withExactNumbers(json: string): string {
       const end = endOfString(json, at)
       if (end < 0) break
       at = end + 1
-    } else if (isOfNumber(code)) {
+    } else if (isNumberCharacter(code)) {
       let end = at + 1
-      while (end < json.length && isOfNumber(json.charCodeAt(end))) end++
+      while (end < json.length && isNumberCharacter(json.charCodeAt(end))) end++
       const found = json.slice(at, end)
-      if (isChanged(found)) {
+      if (changesWhenParsed(found)) {
         exact += `${json.slice(copied, at)}"${found}"`
         copied = end
       }
@@ -34,10 +34,10 @@ export function withExactNumbers(json: string): string {
 }
 
 /** Digits and `+-.eE`. */
-const isOfNumber = (code: number): boolean =>
+const isNumberCharacter = (code: number): boolean =>
   (code >= 0x30 && code <= 0x39) || code === 0x2b || code === 0x2d || code === 0x2e || (code | 0x20) === 0x65
 
-function isChanged(found: string): boolean {
+function changesWhenParsed(found: string): boolean {
   if ((found.length < 16 && !/[eE]/.test(found)) || !NUMBER.test(found)) return false
   const value = Number(found)
   return /^-?\d+$/.test(found) ? !Number.isSafeInteger(value) : !Number.isFinite(value)

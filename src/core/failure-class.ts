@@ -3,7 +3,7 @@ import { listErrorCodes } from './error-codes.ts'
 /** Why a call failed: who can do something about it, and whether the same call can work later. */
 export type FailureClass = keyof typeof failureClasses
 
-/** All classes, with the hint for a model. Each hint is one or two short sentences, because every failure costs it. */
+/** All classes, with the hint for a model. Each hint is one or two short sentences, because every failed call sends one. */
 export const failureClasses = {
   argument: {
     retryable: false,
@@ -55,7 +55,7 @@ export const failureClasses = {
 /** The hint of a class, after its name. */
 export const hintOf = (failure: FailureClass): string => `Class ${failure}: ${failureClasses[failure].hint}`
 
-/** A hint or its notice without the name of the class, which says nothing to people. */
+/** A hint, or the notice with a hint, without the name of the class, which only models need. */
 export const withoutClassName = (text: string): string => text.replace(/^(\[NOTICE\] )?Class [a-z_]+: /, '$1')
 
 export interface FailureFacts {
@@ -76,7 +76,7 @@ export function classifyFailure(text: string, { status, rpcCode }: FailureFacts 
   return found ?? byStatus ?? classOfRpcCode(rpcCode) ?? classByWords(read)
 }
 
-/** As `classifyFailure`, for a server that does not start or is not connected. No argument of a call is to blame. */
+/** As `classifyFailure`, for a server that does not start or is not connected. The cause is never an argument of a call. */
 export function classifyDisconnect(reason: string): FailureClass {
   const found = classifyFailure(reason)
   if (found === 'login' || found === 'network' || found === 'timeout' || found === 'rate') return found
@@ -97,7 +97,7 @@ export function classifyThrown(error: unknown): { readonly class: FailureClass; 
 const MAX_READ = 2_000
 const MAX_END = 500
 
-/** A server that ended, or that never spoke MCP. */
+/** Reasons of a server that exited or never sent MCP. */
 const NEVER_STARTED = /it exited with code|it was killed by|output is not MCP|cannot start|command not found/i
 
 /** Servers use these for different failures, such as 403 for a rate limit. So the words of the message decide first. */
@@ -183,7 +183,7 @@ const RULES: ReadonlyArray<readonly [FailureClass, RegExp]> = [
   ],
 ]
 
-/** Wordings that are also used for other failures, for texts without any clear word. */
+/** Ambiguous words. They count only if no code and no entry of `RULES` matches. */
 const WORDS: ReadonlyArray<readonly [FailureClass, RegExp]> = [
   [
     'server_setup',

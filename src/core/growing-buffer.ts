@@ -1,6 +1,6 @@
 const EMPTY = Buffer.alloc(0)
 
-/** Joins bytes that arrive in pieces. One block of memory saves a hundred bytes for each small piece. */
+/** Joins chunks in one block of memory. A list of chunks would cost a hundred bytes more for each chunk. */
 export function createGrowingBuffer() {
   let buffer = EMPTY
   let length = 0

@@ -1,6 +1,6 @@
 import type { Semaphore } from './semaphore.ts'
 
-/** @param who the owner of the slots, as given to `acquire` */
+/** The slots that one call has in several semaphores. @param who owner of the slots, as given to `acquire` */
 export function createHeldSlots(who?: string) {
   const semaphores: Semaphore[] = []
   let pauses = 0

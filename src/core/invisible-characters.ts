@@ -84,11 +84,11 @@ export function removeInvisible(text: string): string {
   return replaceUnseen(lines, () => '')
 }
 
-/** Writes the same characters as `\\u…` in JSON, so that the parsed value stays equal. */
+/** Writes the characters that `removeInvisible` removes as `\\u…` in JSON, so that the parsed value stays equal. */
 export const escapeInvisible = (json: string): string =>
   SUSPECT.test(json) ? replaceUnseen(json, escapeCodeUnits) : json
 
-/** In JSON notation. */
+/** Each UTF-16 unit as a JSON escape. */
 export const escapeCodeUnits = (run: string): string =>
   run
     .split('')

@@ -102,7 +102,7 @@ const stop = (walk: Walk, fault: Fault): -1 => {
   return -1
 }
 
-/** @param from returned as it is if it is -1 */
+/** @param from position, or -1, which is returned */
 function skipSpace(walk: Walk, from: number): number {
   let at = from
   for (;;) {
@@ -268,12 +268,12 @@ function scanNumber(walk: Walk, from: number): number {
   return at
 }
 
-const WORDS: ReadonlyMap<number, Buffer> = new Map(
+const LITERALS: ReadonlyMap<number, Buffer> = new Map(
   ['true', 'false', 'null'].map((word) => [word.charCodeAt(0), Buffer.from(word)]),
 )
 
 function scanLiteral(walk: Walk, at: number): number {
-  const literal = WORDS.get(walk.bytes[at] ?? 0)
+  const literal = LITERALS.get(walk.bytes[at] ?? 0)
   if (!literal || at + literal.length > walk.end) return stop(walk, 'invalid')
   for (let i = 0; i < literal.length; i++) if (walk.bytes[at + i] !== literal[i]) return stop(walk, 'invalid')
   return at + literal.length
@@ -288,7 +288,7 @@ function scanAny(walk: Walk, at: number, depth: number): number {
   return scanLiteral(walk, at)
 }
 
-/** Skips `byte` and the space around it. @param from returned as it is if it is -1 */
+/** Skips `byte` and the space around it. @param from position, or -1, which is returned */
 function skipMark(walk: Walk, from: number, byte: number): number {
   const at = skipSpace(walk, from)
   if (at === -1) return -1
@@ -342,7 +342,7 @@ type Member = (keyAt: number, keyEnd: number, valueAt: number) => number
 // With more keys, a set is faster than a linear search.
 const WIDE = 16
 
-/** True if the last key is in the same object already. @param wide the others if they are many; gets the last one */
+/** True if the object already has the last key. @param wide set of its other keys, if they are many; gets the last one */
 function isDuplicate(keys: readonly number[], base: number, wide: Set<number> | undefined): boolean {
   const last = keys.length - 1
   const hash = keys[last] as number
@@ -352,7 +352,7 @@ function isDuplicate(keys: readonly number[], base: number, wide: Set<number> | 
   return false
 }
 
-// Equal hashes count as equal keys; a false match only costs a parse.
+// Keys with equal hashes count as duplicates; a false match only costs a parse. `loose` ignores case, `_` and `-`.
 function scanKey(walk: Walk, from: number): number {
   const { bytes } = walk
   let exact = SEED
@@ -370,7 +370,7 @@ function scanKey(walk: Walk, from: number): number {
     const end = scanString(walk, from)
     return end === -1 ? -1 : stop(walk, 'duplicate key')
   }
-  if (exact === PROTO || exact === PROTOTYPE || isOurs(bytes, from)) return stop(walk, 'forbidden key')
+  if (exact === PROTO || exact === PROTOTYPE || isOwnMetaKey(bytes, from)) return stop(walk, 'forbidden key')
   if (CREDENTIALS.has(loose)) return stop(walk, 'credential')
   if (exact === URI) walk.linked = true
   if (walk.keys.push(exact) > MAX_KEYS) return stop(walk, 'many keys')
@@ -378,11 +378,11 @@ function scanKey(walk: Walk, from: number): number {
 }
 
 // Comparing the first two bytes rules out nearly all other keys.
-const isOurs = (bytes: Buffer, from: number): boolean =>
-  ((bytes[from] as number) | 0x20) === OURS[0] &&
-  ((bytes[from + 1] as number) | 0x20) === OURS[1] &&
-  bytes.toString('latin1', from, from + OURS.length).toLowerCase() === OWN_META
-const OURS = Buffer.from(OWN_META)
+const isOwnMetaKey = (bytes: Buffer, from: number): boolean =>
+  ((bytes[from] as number) | 0x20) === OWN_META_BYTES[0] &&
+  ((bytes[from + 1] as number) | 0x20) === OWN_META_BYTES[1] &&
+  bytes.toString('latin1', from, from + OWN_META_BYTES.length).toLowerCase() === OWN_META
+const OWN_META_BYTES = Buffer.from(OWN_META)
 
 const hashOf = (name: string): number => {
   let hash = SEED

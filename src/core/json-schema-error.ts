@@ -48,7 +48,6 @@ const GROUPS = new Set(['anyOf', 'oneOf', 'propertyNames', 'contains'])
 /** A long list may have thousands of errors. */
 const MAX_ISSUES = 10
 
-/** What was checked. */
 interface Checked {
   readonly schema: JsonSchema
   readonly value: unknown
@@ -72,7 +71,7 @@ const isIn =
   ({ keywordLocation }: OutputUnit): boolean =>
     keywordLocation.startsWith(location)
 
-/** An invalid property counts as not evaluated, too. */
+/** The validator reports an invalid property a second time, as unevaluated. */
 const isRepeated = ({ keyword, keywordLocation, instanceLocation }: OutputUnit, all: readonly OutputUnit[]): boolean =>
   keyword === 'false' &&
   keywordLocation.endsWith('/unevaluatedProperties') &&
@@ -113,7 +112,7 @@ function describeError(error: OutputUnit, nested: readonly OutputUnit[], checked
       return at(`is not a valid name: it ${issue?.message ?? 'has another form'}`, name)
     }
     default:
-      // A reference by `$id` is not followed here.
+      // `expected` is undefined after a reference by `$id`, which `findSchema` does not follow.
       return at((expected === undefined ? undefined : describeKeyword(keyword, expected, given)) ?? error.error)
   }
 }
@@ -194,7 +193,7 @@ function findTag(errorsByAlternative: readonly (readonly OutputUnit[])[]): strin
     )
 }
 
-/** What the alternatives expect in one place. */
+/** Describes which values the alternatives allow at `place`. */
 function describeValues(
   errorsByAlternative: readonly (readonly OutputUnit[])[],
   place: string,

@@ -3,17 +3,17 @@ import { REDACTED } from './secret-values.ts'
 
 /** Secret values that must not appear in output, such as tokens from the configuration. */
 export interface KnownSecrets {
-  /** Removes them from a text, base64 forms included; for error messages and logs. */
+  /** Removes the secrets from a text, also in base64. For error messages and logs. */
   hide(text: string): string
   isIn(bytes: Buffer): boolean
-  /** Removes them from a value; returns the same object if there are none. */
+  /** Removes the secrets from all texts of a value. Returns the same object if it contains none. */
   hideIn<T>(value: T): T
 }
 
 /** Shorter values would match everywhere. */
 const MIN_LENGTH = 8
 
-/** `undefined` if there is nothing to search for. */
+/** Undefined if no value is long enough. */
 export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined {
   const secrets = [...values].filter((one) => one.length >= MIN_LENGTH)
   if (secrets.length === 0) return undefined
@@ -43,14 +43,14 @@ export const secretsOf = (environment: Readonly<Record<string, string | undefine
 const longestFirst = (texts: readonly string[]): readonly string[] =>
   [...new Set(texts)].filter((one) => one.length >= MIN_LENGTH).sort((a, b) => b.length - a.length)
 
-/** Their spellings in JSON and in URLs. */
+/** The text itself, and its spellings in JSON and URLs. */
 const listEncodings = (text: string): string[] => [
   text,
   JSON.stringify(text).slice(1, -1),
   encodeURIComponent(Buffer.from(text).toString()),
 ]
 
-/** Other JSON writers escape slashes and non-ASCII characters. */
+/** All spellings in JSON: some programs escape slashes and non-ASCII characters. */
 function inJson(text: string): string[] {
   const written = JSON.stringify(text).slice(1, -1)
   const slashed = (one: string): string => one.replaceAll('/', '\\/')

@@ -18,7 +18,7 @@ export interface LineReaderHandlers {
 /**
  * Splits a byte stream into lines. Lines over `maxBytes` are discarded without buffering them. An error of a handler
  * is thrown after the rest of the chunk is processed.
- * @param maxBytes limit, or a function that tells whether the current line is too long
+ * @param maxBytes limit, or a function that returns true if a line with this many bytes is too long
  */
 export function createLineReader(
   maxBytes: number | ((bytes: number) => boolean),

@@ -61,7 +61,7 @@ export const jsonLine = (value: unknown): string =>
     ),
   ).replaceAll(LINE_ENDS, (character) => `\\u${character.charCodeAt(0).toString(16)}`)
 
-/** Logging must never fail the work it reports on. */
+/** Does not throw, because a failed log entry must not fail the work that it describes. */
 function serialize(record: object): string | undefined {
   try {
     return jsonLine(record)

@@ -29,7 +29,7 @@ export interface Spellings {
   readonly names: readonly string[]
   /** Results of `foldName`. */
   folded(): ReadonlySet<string>
-  /** The folded names after `alikeWhole`. */
+  /** The folded names, with letters and digits that look alike replaced. */
   alike(): ReadonlySet<string>
   /** The names in the form that patterns with `*` match. */
   words(): readonly string[]
@@ -40,7 +40,7 @@ export function spellingsOf(names: readonly string[]): Spellings {
   return {
     names,
     folded,
-    alike: once(() => new Set([...folded()].map(alikeWhole))),
+    alike: once(() => new Set([...folded()].map(foldAllLookalikes))),
     words: once(() => [...new Set(names.flatMap(wholeForms).flatMap(replaceLookalikes))]),
   }
 }
@@ -52,7 +52,7 @@ export function spellingsOf(names: readonly string[]): Spellings {
  */
 export function createFoldedMatcher(patterns: readonly string[]): (spelled: Spellings) => boolean {
   const exact = patterns.filter((pattern) => !pattern.includes('*')).map(foldName)
-  const lookalikes = exact.map(alikeWhole)
+  const lookalikes = exact.map(foldAllLookalikes)
   const globs = patterns.filter((pattern) => pattern.includes('*')).flatMap(globsOf)
   return (spelled) =>
     exact.some((name) => spelled.folded().has(name)) ||
@@ -75,7 +75,7 @@ const foldLookalikes = (folded: string): string =>
   folded.replaceAll(/[1i|]/g, 'l').replaceAll('0', 'o').replaceAll('rn', 'm').replaceAll('vv', 'w')
 
 /** Also replaces digits that look like letters. Only for whole names: as a pattern, `*_3` would match half of all names. */
-const alikeWhole = (folded: string): string =>
+const foldAllLookalikes = (folded: string): string =>
   foldLookalikes(folded).replaceAll(/[345789]/g, (digit) => READ_AS[digit] ?? digit)
 
 const READ_AS: Readonly<Record<string, string>> = { 3: 'e', 4: 'a', 5: 's', 7: 't', 8: 'b', 9: 'g' }

@@ -1,4 +1,4 @@
-/** OpenTelemetry's name for every tool run (`gen_ai.operation.name`), whatever the tool is called here. */
+/** Value of OpenTelemetry's `gen_ai.operation.name` for every run of a tool. */
 export const RUN_OF_A_TOOL = 'execute_tool'
 
 /** A unit of work that is traced and counted. */

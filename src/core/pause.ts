@@ -1,7 +1,7 @@
 /** Longest piece of work before other requests get their turn, in milliseconds. */
 const SLICE_MS = 20
 
-/** Lets other work of the process run when the work since the last pause took too long. Call it in long loops. */
+/** Creates a function to await in long loops. It lets other work run if `sliceMs` have passed since the last pause. */
 export function createPause(sliceMs = SLICE_MS): () => Promise<void> | undefined {
   let since = performance.now()
   const pause = async (): Promise<void> => {

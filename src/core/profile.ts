@@ -12,7 +12,7 @@ export interface Profile {
   readonly flags: Readonly<Record<string, boolean>>
   /** Permissions of its callers in addition to those of their tokens. */
   readonly permissions: readonly string[]
-  /** The platform of callers that do not name one: `mcp`. */
+  /** The platform of callers that do not name one (default `mcp`). */
   readonly platform: string
   /** Module options that override those of the file, by module. */
   readonly config: Readonly<Record<string, Readonly<Record<string, unknown>>>>

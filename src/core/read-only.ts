@@ -1,6 +1,6 @@
 import { PegboardError } from './errors.ts'
 
-/** Which functions of the value may be called: those whose names only read, or all. */
+/** Which functions of the value may be called: those with names such as `get` and `list`, or all. */
 export type Callable = 'reads' | 'all'
 
 const READS =
@@ -28,7 +28,7 @@ export function createReadOnlyObject<T extends object>(value: T, name = 'its con
 }
 
 function createReadOnlyView(target: object, callable: Callable, name: string): object {
-  // Promises and the like only work on themselves.
+  // The methods of a promise fail on a proxy.
   if (target instanceof Promise) return target.then((one) => readOnly(one, callable, name))
   const isList = Array.isArray(target)
   const child = (key: string | symbol): unknown => {

@@ -30,8 +30,8 @@ export function scrub(message: string, replacementFor: (path: string) => string 
 const MAX_TEXTS = 1_000
 
 /**
- * The paths that a caller may see in an error: those in its arguments, those below folders in its arguments, and
- * those below a root. A path that ends with a relative path of the arguments is shown as that.
+ * Creates `replacementFor` of `scrub`: a caller may see paths in its arguments, below folders in its arguments, and below a
+ * root. A path that ends with a relative path of the arguments is replaced by that relative path.
  */
 export function knownPaths(input: unknown, roots: readonly string[]): (path: string) => string | undefined {
   return (path) => {

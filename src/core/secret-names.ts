@@ -1,10 +1,10 @@
-/** Words that mark a credential's name anywhere in it. */
+/** A name with one of these words is that of a credential. */
 const ANYWHERE = new Set(
   'auth authorization credential credentials passphrase passwd password passwords pwd secret secrets'.split(' '),
 )
-/** Words that mark one before `key`. */
+/** So is a name with `key` after one of these words. */
 const KEYS = new Set('access api encryption private secret signing'.split(' '))
-/** `token` marks one, and `tokens` after these words; with the words below it is a number or a cursor. */
+/** So is a name with `tokens` after one of these words, or with `token`, unless it also has a word of `HARMLESS`. */
 const TOKENS = new Set('access api auth bearer id refresh secret session'.split(' '))
 const HARMLESS = new Set(
   'budget continuation count counts cursor estimate length limit max next num number page per size sync total type usage used'.split(
@@ -17,7 +17,7 @@ const ABOUT = new Set(
     ' ',
   ),
 )
-/** The same for names without separators. */
+/** Names of credentials that are written without separators. */
 const JOINED =
   /^(?:(?:access|api|auth|bearer|id|refresh|session)tokens?|(?:access|api|encryption|private|secret|signing)keys?|clientsecret|secretaccesskey|cookie|setcookie|credentials?|pass(?:word|wd|phrase)s?)$/
 

@@ -67,10 +67,10 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: conf
     last.giveUp(createOverloadError())
   }
 
-  /** The queue of a value that was served goes to the end. */
+  /** A queue is served last after its owner got or released a slot. */
   function moveToEnd(who: string): void {
-    const line = queues.get(who)
-    if (line && queues.delete(who)) queues.set(who, line)
+    const moved = queues.get(who)
+    if (moved && queues.delete(who)) queues.set(who, moved)
   }
 
   return {

@@ -366,18 +366,18 @@ export interface Program {
   readonly stdin: Writable
   readonly stdout: Readable
   readonly stderr: Readable
-  /** Resolves when it has ended, its output has been read, and everything it started has been ended. Never rejects. */
+  /** Resolves when the program and all that it started have exited, and its output has been read. Never rejects. */
   readonly ended: Promise<{ readonly code: number | null; readonly signal: string | null }>
   usage(): Promise<ProgramUsage>
   /** The program and everything it started. Empty if the system does not report it. */
   list(): Promise<readonly ProgramProcess[]>
   /** Sends a signal to one of these processes; returns false if `pid` is not one of them. */
   signal(pid: number, signal: ProgramSignal): boolean
-  /** Ends it and everything it started: SIGTERM, then SIGKILL after `graceMs` (default 500). */
+  /** Stops the program and all that it started: SIGTERM, then SIGKILL after `graceMs` (default 500). */
   stop(graceMs?: number): Promise<void>
 }
 
-/** Runs programs that end with Pegboard, however Pegboard ends. */
+/** Runs programs that exit with Pegboard, even if Pegboard is killed. */
 export interface Processes {
   /** As in `process.platform`. */
   readonly platform: string

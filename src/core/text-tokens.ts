@@ -156,14 +156,14 @@ export function estimateLongText(text: string): number {
   return measuredChars === 0 ? 0 : (measureText(text.slice(0, measuredChars)).tokens * text.length) / measuredChars
 }
 
-/** Real texts have at most this many times the estimate: see `measureText`. Limits hold because of it. */
+/** Real texts have at most this many times the estimate of `measureText`. Limits multiply it, so that they hold. */
 const MARGIN = 1.25
 
 export const maxTokensOf = (text: string): number => Math.ceil(measureText(text).tokens * MARGIN)
 
 /** True if a text may have more than `tokens`. Stops reading where that is certain. */
 export const isLongerThan = (text: string, tokens: number): boolean =>
-  // No character costs four tokens.
+  // A character costs less than four tokens, so a shorter text need not be measured.
   text.length > tokens / 4 / MARGIN && measureText(text, tokens / MARGIN).end < text.length
 
 /** Maximum characters to cut off if not even one word fits, and to search for a space or comma before the end. */

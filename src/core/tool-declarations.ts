@@ -61,7 +61,7 @@ const LEVELS: readonly Level[] = [
   { depth: 1, comments: false },
 ]
 
-/** `root` holds the definitions that `$ref` names; `room` is what may still be written. */
+/** `root` has the definitions that `$ref` names; `room.left` is how much may still be written. */
 type Where = Level & { readonly root: JsonSchema; readonly room: { left: number } }
 
 function typeOf(schema: unknown, where: Where): string {
@@ -70,12 +70,12 @@ function typeOf(schema: unknown, where: Where): string {
   if (typeof $ref === 'string')
     return where.depth > 0 ? typeOf(resolvePointer(where.root, $ref), deeper(where)) : 'unknown'
   if (constant !== undefined) return literal(constant, where)
-  if (Array.isArray(values)) return oneOfEach(values.map((value) => literal(value, where))).join(' | ') || 'never'
+  if (Array.isArray(values)) return withoutDuplicates(values.map((value) => literal(value, where))).join(' | ') || 'never'
   const alternatives = anyOf ?? oneOf
-  // Beside members of its own, alternatives only say which of them go together.
+  // If the schema also has properties, the alternatives only say which of them go together.
   if (Array.isArray(alternatives) && !isRecord(schema['properties'])) return union(alternatives, where)
   if (Array.isArray(allOf) && !isRecord(schema['properties']))
-    return oneOfEach(allOf.map((part) => typeOf(part, where))).join(' & ') || 'unknown'
+    return withoutDuplicates(allOf.map((part) => typeOf(part, where))).join(' & ') || 'unknown'
   if (Array.isArray(type))
     return union(
       type.map((one) => ({ ...schema, type: one })),
@@ -95,9 +95,9 @@ const SIMPLE: Readonly<Record<string, string>> = {
 }
 
 const union = (schemas: readonly unknown[], where: Where): string =>
-  oneOfEach(schemas.map((one) => typeOf(one, where))).join(' | ') || 'unknown'
+  withoutDuplicates(schemas.map((one) => typeOf(one, where))).join(' | ') || 'unknown'
 
-const oneOfEach = (texts: readonly string[]): readonly string[] => [...new Set(texts)]
+const withoutDuplicates = (texts: readonly string[]): readonly string[] => [...new Set(texts)]
 
 function objectType(schema: Readonly<Record<string, unknown>>, where: Where): string {
   const properties = asRecord(schema['properties'])
@@ -128,7 +128,7 @@ function literal(value: unknown, { room }: Where): string {
 
 const key = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name))
 
-/** One line, which text of a server cannot leave. */
+/** A comment on one line. A server's text cannot end it. */
 function comment(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').trim()
   if (line === '') return ''

@@ -79,7 +79,7 @@ export function didYouMean(name: string, candidates: Iterable<string>, otherwise
   return near === undefined ? otherwise : `; did you mean "${near}"?`
 }
 
-/** Up to `limit` candidates within `most` edits of `name`, and half of its characters, nearest first. */
+/** The `limit` nearest candidates, nearest first. Each differs by at most `most` edits, and by half of the name's length. */
 export function findNearest(name: string, candidates: Iterable<string>, most = 3, limit = 3): string[] {
   const lowerName = name.toLowerCase()
   const max = Math.min(most, Math.floor(lowerName.length / 2))

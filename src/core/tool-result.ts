@@ -18,7 +18,7 @@ export const WITHHELD = 'pegboard/withheld'
 /** The key in `_meta` for the class of a server's failure. Servers cannot write it. */
 export const FAILURE_META = 'pegboard/failure'
 
-/** Marked in `_meta` by a key that is removed from everything servers send, so no server can forge a notice. */
+/** A notice. Pegboard removes its `_meta` key from everything that servers send, so that no server can forge one. */
 export const noticeBlock = (line: string): ContentBlock => ({
   type: 'text',
   text: `[NOTICE] ${line}`,

@@ -157,7 +157,7 @@ function objectText(schema: JsonSchema, isInner: boolean): string {
   return short.length > MAX_OBJECT_CHARS.most ? 'obj' : `{${short}}`
 }
 
-/** Without members, and with one value of several. */
+/** The type without the members of objects, and with only the first value of an enum. */
 function bareTypeOf(schema: unknown): string {
   if (!isRecord(schema)) return 'any'
   if (Array.isArray(schema.enum) && schema.enum.length > 1) return `${valueText(schema.enum[0])}|…`

@@ -50,7 +50,7 @@ export interface Capacity {
   readonly setting: string
 }
 
-/** What a tool is called, and whose it is. */
+/** Names and owner of a tool. */
 export interface ToolIdentity {
   /** `weather.forecast`: the name for people, configuration and logs. */
   readonly id: string
@@ -62,9 +62,9 @@ export interface ToolIdentity {
   readonly origin: 'module' | 'upstream'
   /** Other names, for calls and for search. */
   readonly aliases: readonly string[]
-  /** Phrases with another verb, such as `find issue` for `search_issue`. For search only: a call by one could run a tool of another meaning. */
+  /** Phrases with another verb, such as `find issue` for `search_issue`. For search only, because a call with such a phrase could run the wrong tool. */
   readonly searchPhrases?: readonly string[]
-  /** Those aliases that the operator chose, if there are others. Allow rules match no others. */
+  /** The aliases that the operator chose, if there are others. Allow rules match only these. */
   readonly chosenAliases?: readonly string[]
   /** The server's own name for it, first without the prefix, then with it, if the id may differ. */
   readonly ownNames?: readonly string[]
@@ -98,7 +98,7 @@ export interface ToolDefinition {
   readonly extra: Readonly<Record<string, unknown>>
   /** Characters of its list entry without the name and output schema, as `charactersOf` counts. Readable without parsing the definition. */
   readonly listed?: number | undefined
-  /** Changes with the definition. Readable without parsing the definition. */
+  /** A number that changes with the definition. Readable without parsing the definition. */
   readonly stamp?: number
 }
 
@@ -155,7 +155,7 @@ export interface ToolAvailability {
   assemble(caller: Caller, nameOf: NameOf, profile: Profile): Draft | null
 }
 
-/** Limits of its calls, and what they receive. */
+/** Limits of a tool's calls. */
 export interface ToolCallSettings {
   /** Maximum duration of a call, in milliseconds; default `execution.timeoutMs`. */
   readonly timeoutMs?: number
@@ -168,11 +168,11 @@ export interface ToolCallSettings {
   readonly tripwire?: Tripwire
 }
 
-/** How its calls become tasks. */
+/** Whether calls of a tool can become tasks. */
 export interface ToolTaskSettings {
   /** True if clients may request a task. */
   readonly asTask?: boolean
-  /** True if its server declares task support, so that clients receive ours. */
+  /** True if its server declares task support, so that Pegboard declares its own. */
   readonly saysTaskSupport?: boolean
 }
 
@@ -206,7 +206,7 @@ export interface Relay extends RequestOwner {
   readonly wantsProgress?: boolean
   readonly meta: Readonly<Record<string, unknown>>
   readonly inputResponses?: unknown
-  /** True if the client answers a question of this call, which it made before. A signed `requestState` proves it. */
+  /** True if the client repeats a call to answer its question. A signed `requestState` proves it. */
   readonly resumed?: true
   readonly requestState?: unknown
   /** Capabilities as the client declared them. */

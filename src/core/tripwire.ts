@@ -28,7 +28,7 @@ export const mayNameCredential = (text: string): boolean => SUSPECT.test(text) |
  * @throws PegboardError E_SECRET_BLOCKED with the path if the level is `throw`; E_TOO_LARGE over a million parts
  */
 export function guardSecrets<T>(value: T, tripwire: TripwireLevel): T {
-  budget = QUICK_PARTS
+  partsLeft = QUICK_PARTS
   if (isClean(value, QUICK_DEPTH)) return value
   const { name, hasValue } = find(value, tripwire)
   if (name !== undefined && tripwire.level === 'throw')
@@ -41,27 +41,27 @@ export function guardSecrets<T>(value: T, tripwire: TripwireLevel): T {
 // Most results are small and clean; this test allocates nothing.
 const QUICK_DEPTH = 12
 const QUICK_PARTS = 5_000
-let budget = 0
+let partsLeft = 0
 
-/** False if it needs a closer look. */
+/** False if `guardSecrets` must search the whole value. */
 function isClean(value: unknown, levels: number): boolean {
   if (typeof value === 'string') return !isSuspect(value) && !mayHoldSecret(value)
   if (typeof value !== 'object' || value === null) return true
   if (levels === 0 || 'toJSON' in value || ArrayBuffer.isView(value)) return false
   if (Array.isArray(value)) {
-    budget -= value.length
-    if (budget < 0) return false
+    partsLeft -= value.length
+    if (partsLeft < 0) return false
     for (const one of value) if (!isClean(one, levels - 1)) return false
     return true
   }
   for (const key in value) {
-    if (--budget < 0 || looksSecret(key) || mayHoldSecret(key)) return false
+    if (--partsLeft < 0 || looksSecret(key) || mayHoldSecret(key)) return false
     if (!isClean((value as Readonly<Record<string, unknown>>)[key], levels - 1)) return false
   }
   return true
 }
 
-/** For a text that may be JSON. */
+/** The same as `guardSecrets`, for a text that may be JSON. */
 export function guardText(text: string, tripwire: TripwireLevel): string {
   const parsed = parsedFrom(text)
   const guarded = parsed === undefined ? parsed : guardSecrets(parsed, tripwire)
