@@ -22,9 +22,9 @@ export interface Snapshot extends ToolIndex {
   readonly owners: ReadonlyMap<string, Owner>
   /** All tools: by owner, then in the owner's own order. Reading this creates lazy tools. */
   readonly tools: readonly Tool[]
-  /** Names for clients of those prompts that did not get the name that their server wants. */
+  /** Names for clients, of the prompts that could not keep the name that their server lists. */
   readonly promptNames: ReadonlyMap<Prompt, string>
-  /** Ids of the owners that a name in lower case can mean, also of those that are configured and absent. */
+  /** Ids of the owners that a name in lower case can mean. Includes configured owners that are not in the catalog. */
   ownersNamed(name: string): ReadonlySet<string>
 }
 
@@ -40,7 +40,7 @@ export interface Catalog {
   describe(id: string, change: Partial<OwnerChange>): void
   /** Removes an owner. Ignores an unknown id. */
   delete(id: string): void
-  /** Sets the configured names of owners, present or not. No tool of another owner may have a name that begins with one. */
+  /** Sets the names of all configured owners. No tool of another owner may have a name that begins with one of them. */
   claim(names: OwnerNames): void
   /** Creates a new version with the same tools, because their availability may have changed. */
   touch(): void
@@ -49,11 +49,11 @@ export interface Catalog {
   onChange(listener: (now: Snapshot, before: Snapshot) => void): () => void
 }
 
-/** Reports a server whose tools cannot be created; without `owner` all tools of servers are left out. */
+/** Reports that the tools of a server cannot be created. Without `owner`: the tools of all servers are left out. */
 export type OnOwnerError = (error: unknown, owner?: string) => void
 
 /**
- * Creates the only place that knows which tools exist.
+ * Creates the catalog, the only place that knows which tools exist.
  * @param reserved names in lower case that no tool may have; default none
  * @param onBroken default ignores the error
  * @param store keeps names across runs; default none
@@ -75,7 +75,7 @@ export function createCatalog(
   let names = createNames(new Map())
   let current = snapshotOf(0, new Map(), names)
 
-  /** Names tools and prompts on first access, so that fifty servers that start together are not sorted fifty times. */
+  /** Assigns names on first access, so that a start with fifty servers does not assign all names fifty times. */
   function createNames(owners: ReadonlyMap<string, Owner>): NameTable {
     const configured = claimed
     const namesOfOwners = once(() => ownerNames(owners.keys(), configured))
@@ -213,7 +213,7 @@ function checkNames(owner: string, tools: readonly Tool[], reserved: ReadonlySet
   }
 }
 
-/** Computed once for all snapshots with the same tools. */
+/** The names in a snapshot. All snapshots with the same tools share them. */
 interface NameTable {
   readonly owners: () => OwnerNames
   readonly tools: () => ToolIndex

@@ -1,14 +1,14 @@
 /** A name that several tools or prompts want. Upper and lower case count as the same. */
 export interface NameClash {
   readonly name: string
-  /** Ids of those that want it, sorted. */
+  /** Ids of the tools, or owners of the prompts, that want the name; sorted. */
   readonly ids: readonly string[]
-  /** Id of the one that has the name; absent if none has it. The others have this name with a hash. */
+  /** The one of `ids` that has the name; absent if none has it. The others get the name with a hash. */
   readonly kept?: string
   readonly isPrompt?: true
-  /** The one that has it waits for a review or is not connected. */
+  /** `kept` waits for a review, or its server is not connected. */
   readonly isAway?: true
-  /** The names differ in case, so all keep theirs. */
+  /** The names differ only in case, so all keep their own. */
   readonly isCase?: true
   /** Another owner whose name the wanted name begins with. */
   readonly owner?: string

@@ -5,7 +5,7 @@ import type { OwnerNames } from './owner-names.ts'
 /** True for the id of a tool, or of an owner of prompts, that keeps its names although it does not list them now. */
 export type IsReserved = (id: string) => boolean
 
-/** Who had each name first, in this or an earlier run. Updated when names are given. */
+/** The first holder of each name, in this or an earlier run. Updated when names are assigned. */
 export interface NameHolders {
   /** Ids of tools by wire name in lower case. */
   readonly tools: Map<string, string>
@@ -27,7 +27,7 @@ export function readHolders(stored: unknown): NameHolders {
   return { tools: mapOf(tools), prompts: mapOf(prompts) }
 }
 
-/** The holders without names that begin with the name of their only owner, because nobody else can get those. */
+/** Removes names that begin with the name of the holder's owner, because no other owner can get those. */
 export function contestedHolders({ tools, prompts }: NameHolders, names: OwnerNames): NameHolders {
   const contested = (holders: ReadonlyMap<string, string>): Map<string, string> =>
     new Map(
@@ -41,7 +41,7 @@ export function contestedHolders({ tools, prompts }: NameHolders, names: OwnerNa
 
 const ownerOf = (id: string): string => id.split('.', 1)[0] as string
 
-/** The holder of a name, if it keeps the name although it is none of those who want it now. */
+/** The holder of a name, if it keeps the name although it does not list it now. */
 export function findAbsentHolder(
   holder: string | undefined,
   ids: readonly string[],
@@ -50,7 +50,7 @@ export function findAbsentHolder(
   return holder !== undefined && !ids.includes(holder) && isReserved(holder) ? holder : undefined
 }
 
-/** Lets others have the names that nobody wants any more. */
+/** Removes names that nobody wants, so that any tool can get them. */
 export function freeUnwantedNames(
   holders: Map<string, string>,
   wanted: ReadonlyMap<string, unknown>,
@@ -59,7 +59,7 @@ export function freeUnwantedNames(
   for (const [name, holder] of holders) if (!wanted.has(name) && !isReserved(holder)) holders.delete(name)
 }
 
-/** States in which everything is known that an owner offers. */
+/** States in which all tools and prompts of an owner are known. */
 const COMPLETE: ReadonlySet<Owner['state']> = new Set(['ready', 'known', 'degraded'])
 
 /**

@@ -6,14 +6,14 @@ import type { Catalog } from './catalog.ts'
 import { replacedId } from './replaced-tools.ts'
 import type { ToolOverride } from './tool-override-options.ts'
 
-/** Settings for the names of tools from outside: of a server or an API. */
+/** Settings for the names of the tools of a server or an API. */
 export interface Naming {
   /** Prefix of every wire name; empty for none. */
   readonly prefix: string
-  /** Globs for their own names. An empty `allow` allows all. */
+  /** Globs for the tools' own names. An empty `allow` allows all. */
   readonly allow: readonly string[]
   readonly deny: readonly string[]
-  /** By their own names. */
+  /** Settings of single tools, by own names. */
   readonly tools: Readonly<Record<string, ToolOverride>>
 }
 
@@ -42,7 +42,7 @@ export function actionName(name: string, settings: Pick<Naming, 'tools'>): strin
   return distinctName(action.replaceAll('.', '__').replaceAll(/[^A-Za-z0-9_-]/g, '_'), name, 64)
 }
 
-/** The own name of the first tool that the operator renames to this. */
+/** The own name of the first tool that the operator renames to `action`. */
 const renamedTo = ({ tools }: Pick<Naming, 'tools'>, action: string): string | undefined =>
   Object.entries(tools).find(([, { rename }]) => rename === action)?.[0]
 
@@ -54,8 +54,8 @@ export function actionNames(names: readonly string[], settings: Pick<Naming, 'to
   const actions = new Map<string, string>()
   for (const [action, group] of groupBy(names, (name) => actionName(name, settings))) {
     const [first] = group
-    const owner = group.length === 1 ? first : group.find((name) => isExactName(name, action, settings))
-    if (owner !== undefined) actions.set(owner, action)
+    const winner = group.length === 1 ? first : group.find((name) => isExactName(name, action, settings))
+    if (winner !== undefined) actions.set(winner, action)
   }
   return actions
 }
@@ -115,7 +115,7 @@ const compileGlob = (pattern: string): RegExp =>
 
 const NO_TOOL = 'which is no tool.'
 
-/** Settings of tools without effect, as sentences. @param listed tools by own names; undefined if not published */
+/** Settings of tools that have no effect, as sentences. @param listed by own names; undefined for unpublished tools */
 export function namingProblems(
   settingPath: string,
   id: string,

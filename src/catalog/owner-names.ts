@@ -4,7 +4,7 @@ import { removeOwnerPrefix } from '../core/tool-names.ts'
 /** Names in lower case that mean a module or server, each with the ids of the owners that it can mean. */
 export type OwnerNames = ReadonlyMap<string, ReadonlySet<string>>
 
-/** The configured names, and for each of these owners its id with and without `mcp_` or `api_`. */
+/** The configured names, and each of `ids` with and without `mcp_` or `api_`. */
 export function ownerNames(ids: Iterable<string>, configured: OwnerNames): OwnerNames {
   const names = new Map([...configured].map(([name, owners]) => [name, new Set(owners)]))
   const add = (name: string, id: string): void => void names.set(name, (names.get(name) ?? new Set()).add(id))

@@ -10,7 +10,7 @@ export function shownState(
 ): ShownState {
   if (state === 'ready') return 'started'
   if (state !== 'connecting') return state
-  // It connects for the first time, or again after a failure.
+  // A connecting server has a reason only after a failure.
   if (reason !== undefined) return 'failing'
   return tools > 0 ? 'known' : 'configured'
 }

@@ -19,17 +19,17 @@ export interface OwnerInfo {
   /** Groups of words that mean the same to this owner, for search. */
   readonly synonyms?: readonly (readonly string[])[]
   readonly state: OwnerState
-  /** Why it is not ready, for people. */
+  /** Why the owner is not ready, in words for people. */
   readonly reason?: string
-  /** The reason as a caller reads it, if it names the login of the caller. A view has it as `reason`. */
+  /** Creates the reason for one caller, if it names the caller's login. Views show it as `reason`. */
   readonly reasonFor?: (caller: Pick<Caller, 'principal'>) => string
   /** Time of the next attempt to connect, in milliseconds since the epoch; only if one is planned. */
   readonly nextAttemptAt?: number
   /** Duration of the last start, in milliseconds; only if it is not started. */
   readonly startsInMs?: number
-  /** What the operator should do although it works, with the command. Callers get `View.reviewNotice`. */
+  /** What the operator should do although the owner works, with the command to run. Callers get `View.reviewNotice`. */
   readonly notice?: string
-  /** What its tools do in place of bundled tools: `url_fetcher` or `web_search`. */
+  /** Which bundled tools its tools replace: `url_fetcher` or `web_search`. */
   readonly provides?: string
   /** Maximum size of its resources for the model, in tokens; 0: no limit. */
   readonly maxResultTokens?: number
@@ -37,7 +37,7 @@ export interface OwnerInfo {
   readonly internal?: boolean
   /** Resources that are the results of its tools. */
   readonly toolResources?: readonly ToolResource[]
-  /** What it adds to prompts. May throw. */
+  /** Returns what the owner adds to prompts. May throw. */
   readonly promptSection?: (caller: Caller, nameOf: NameOf, profile: Profile) => PromptSection | undefined
   /** Returns notices that the caller gets with a result. May throw. */
   readonly notices?: (caller: Caller, profile: Profile) => readonly string[] | Promise<readonly string[]>
@@ -79,11 +79,11 @@ export interface Prompt {
 /** The requests that an owner of resources and prompts answers. Names and URIs are as listed; results pass unchanged. */
 export interface Endpoints {
   /**
-   * Since when the owner has had this URI, listed or in a result: servers link to resources that they never list.
+   * When the owner first had this URI, in a list or in a result: servers link to resources that they never list.
    * @returns milliseconds on a clock that all owners share; undefined if it does not have the URI
    */
   firstSeenAt?(uri: string): number | undefined
-  /** Resources and templates that it lists, or listed when it was last read. No other owner answers for them meanwhile. */
+  /** Resources and templates in the lists that Pegboard last read from the owner. No other owner answers for these. */
   listUris?(): readonly string[]
   /** Whether calls of its tools can be tasks; absent if unknown. */
   readonly tasks?: boolean
@@ -107,8 +107,8 @@ export interface QuarantinedTool {
 }
 
 /**
- * Tools that are created on first access. With 10,000 known tools this halves the start time and saves 30 MiB. All
- * callers must see all of them alike. The owner ensures legal and distinct names.
+ * Tools that are created on first access. With 10,000 known tools this halves the start time and saves 30 MiB. Each
+ * caller must see all of them or none. The owner ensures legal and distinct names.
  */
 export interface LazyTools {
   readonly count: number

@@ -12,7 +12,7 @@ interface OwnedPrompt {
 }
 
 export interface PromptNames {
-  /** Names for clients of those prompts that did not get the name that their server wants. */
+  /** Names for clients, of the prompts that could not keep the name that their server lists. */
   readonly renamed: ReadonlyMap<Prompt, string>
   readonly clashes: readonly NameClash[]
 }

@@ -1,6 +1,6 @@
 import type { Tool } from '../core/tool.ts'
 
-/** The id that `replaces` means: an id, or one with the name of a server as its category (`github.search`). */
+/** The id of the tool that `replaces` names. `github.search` can mean `mcp_github.search`. */
 export function replacedId(replaces: string, byId: ReadonlyMap<string, unknown>): string | undefined {
   return [replaces, `mcp_${replaces}`, `api_${replaces}`].find((id) => byId.has(id))
 }

@@ -29,7 +29,7 @@ const schemeOf = (uri: string): string => /^[a-z][a-z0-9+.-]*:/i.exec(uri)?.[0].
 const literalOf = (name: string): string => name.split('{', 1)[0] as string
 const isTemplate = (name: string): boolean => name.includes('{')
 
-/** What the owner of this resource or template owns: its scheme, or its folder for a common scheme. Empty for nothing. */
+/** What an owner gets by listing this resource or template: the scheme, or the folder in a common scheme. Empty for none. */
 function spaceOf(name: string): string {
   const literal = literalOf(name)
   const scheme = schemeOf(literal)
@@ -48,7 +48,7 @@ function spacesAround(uri: string): readonly string[] {
   return [...uri.slice(0, MAX_FOLDER).matchAll(/\//g)].map(({ index }) => uri.slice(0, index + 1))
 }
 
-/** Schemes are the same in any letter case. */
+/** The URI with its scheme in lower case. */
 const canonical = (uri: string): string => schemeOf(uri) + uri.slice(schemeOf(uri).length)
 
 interface OwnedUri {
@@ -111,7 +111,7 @@ const listedBy = ({ resources, templates }: Owner): readonly string[] => [
   ...new Set([...resources.map(({ uri }) => uri), ...templates.map(({ uriTemplate }) => uriTemplate)]),
 ]
 
-/** Milliseconds on a clock of all owners. Modules come before all servers. */
+/** When the owner first had the URI, see `firstSeenAt`. Modules count as earlier than all servers. */
 const sinceOf = ({ endpoints }: Owner, name: string): number =>
   endpoints?.firstSeenAt ? (endpoints.firstSeenAt(name) ?? Number.POSITIVE_INFINITY) : 0
 
@@ -153,8 +153,8 @@ export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | 
   if (lister) return holder && sinceOf(holder, uri) < sinceOf(lister, uri) ? holder : lister
   const candidates = holder ? (unsure.has(holder) ? [holder] : holders) : owners
   const byTemplate = candidates.find((owner) => findTemplates(index, owner, uri).some((one) => SCHEME.test(one)))
-  const byName = findFirstOwner(holder ? [holder] : owners, uri) ?? byTemplate
-  if (byName) return byName
+  const byNameOrTemplate = findFirstOwner(holder ? [holder] : owners, uri) ?? byTemplate
+  if (byNameOrTemplate) return byNameOrTemplate
   // Servers return links to resources that they never list. The scheme names the server if no other uses it.
   const schemeUsers = owners.filter((owner) => scheme !== '' && schemes.get(owner)?.has(scheme))
   const candidateUsers = schemeUsers.filter((owner) => candidates.includes(owner))
@@ -182,7 +182,7 @@ const firstWithTemplate = (owners: readonly Owner[], template: string): Owner | 
     template,
   )
 
-/** Returns whether an owner answers for a URI in a view. Computed once for equal views. */
+/** Returns a function that is true if an owner answers for a URI in a view. Computed once for equal lists of owners. */
 export function answersFor(id: string, uri: string): (view: { readonly owners: readonly Owner[] }) => boolean {
   const answersByOwners = new Map<readonly Owner[], boolean>()
   return ({ owners }) => getOrInsert(answersByOwners, owners, () => ownerOfResource(owners, uri)?.id === id)
@@ -230,7 +230,7 @@ export const isOwnScheme = (name: string): boolean => OWN_SCHEMES.has(schemeOf(n
 
 const SCHEME = /^[a-z][a-z0-9+.-]*:/i
 
-/** An owner that appears later must not take a URI over. */
+/** The owner that had the URI first, so that a later owner cannot take it over. */
 const findFirstOwner = (owners: readonly Owner[], uri: string): Owner | undefined =>
   earliestOf(owners.map((owner) => ({ owner, uri })))
 
@@ -251,7 +251,7 @@ const listsResource = ({ resources, templates }: Owner, name: string): boolean =
 
 const pages = new WeakMap<Owner['tools'], ReadonlySet<string>>()
 
-/** Pages that its tools name, listed or not. */
+/** URIs of the pages that the owner's tools name, listed or not. */
 const pagesOf = ({ tools }: Owner): ReadonlySet<string> =>
   getOrInsert(pages, tools, () => new Set(tools.flatMap(({ extra }) => pageOf(extra['_meta']) ?? [])))
 

@@ -8,7 +8,7 @@ import { type OwnerNames, otherOwnerIn } from './owner-names.ts'
 
 /** All tools by id and by wire name. */
 export interface ToolIndex {
-  /** In the order given. A tool that did not get its name is a copy with another one. */
+  /** In the given order. A tool that did not get the name it wants is a copy with another name. */
   readonly tools: readonly Tool[]
   readonly byId: ReadonlyMap<string, Tool>
   readonly byName: ReadonlyMap<string, Tool>
@@ -23,7 +23,7 @@ export interface ToolIndex {
  * @param names of all owners: a tool's name must not begin with that of another owner
  * @param holders ids by the wire names they had before, in lower case. Updated here: a tool keeps its name, whatever
  * appears later
- * @param isReserved true for the id of a tool that keeps its name although it is not given
+ * @param isReserved true for the id of a tool that keeps its name although it is not in `allTools`
  */
 export function indexTools(
   allTools: readonly Tool[],
@@ -75,7 +75,7 @@ export function indexTools(
   return { tools, byId, byName, clashes }
 }
 
-/** Who gets a name first: the tool that has it already, then tools of servers, then ids without a dot in the action. */
+/** Sorts by who gets the name: the tool that has it already, then tools of servers, then ids without a dot in the action. */
 function byPriority(group: readonly Tool[], holder: string | undefined): readonly Tool[] {
   if (group.length < 2) return group
   const rank = (tool: Tool): number =>

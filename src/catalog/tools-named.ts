@@ -2,7 +2,7 @@ import type { Tool } from '../core/tool.ts'
 import { actionOf, removeOwnerPrefix } from '../core/tool-names.ts'
 import type { Snapshot } from './catalog.ts'
 
-/** The tools with this name in any spelling, whether or not somebody sees them; also those that wait for a review. */
+/** The tools with this name in any spelling, including those that no caller sees or that wait for a review. */
 export function toolsNamed({ tools, owners }: Pick<Snapshot, 'tools' | 'owners'>, name: string): readonly Tool[] {
   const all = [...tools, ...[...owners.values()].flatMap(({ quarantined }) => quarantined.map(({ tool }) => tool))]
   const dotted = name.replace(/__|::|:|\//, '.').toLowerCase()

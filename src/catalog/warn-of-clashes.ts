@@ -4,7 +4,7 @@ import type { Catalog } from './catalog.ts'
 import { clashSentence } from './name-clashes.ts'
 import { warnWhenQuiet } from './warn-when-quiet.ts'
 
-/** Logs each clash of names once. Returns a function that stops this. */
+/** Logs each clash of names once. Returns a function that stops logging. */
 export const warnOfClashes = (catalog: Catalog, log: Log, clock: Clock): (() => void) =>
   warnWhenQuiet({
     catalog,

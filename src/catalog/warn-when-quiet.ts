@@ -13,7 +13,7 @@ export interface WarnWhenQuietOptions {
   warn(sentence: string): void
 }
 
-/** Logs each sentence once. Waits for a quiet moment, because `find` reads all tools. Returns a function that stops this. */
+/** Logs each sentence once. Waits for a quiet moment, because `find` reads all tools. Returns a function that stops logging. */
 export function warnWhenQuiet({
   catalog,
   clock,
