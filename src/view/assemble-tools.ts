@@ -7,7 +7,7 @@ import type { JsonSchema, Schema } from '../core/schema.ts'
 import type { Draft, NameOf, Tool } from '../core/tool.ts'
 import { createFailedCheck, type HiddenReason } from './visibility.ts'
 
-/** The definition of a tool for a caller, or why the tool is hidden. A variant that accepts more than the tool hides it. */
+/** The definition of a tool for a caller, or why the tool is hidden. A variant that accepts more than the tool's schema hides it. */
 export function assemble(
   tool: Tool,
   caller: Caller,
@@ -35,7 +35,7 @@ export function assemble(
 
 const compared = new WeakMap<Schema, { readonly base: Schema; readonly wider: string | undefined }>()
 
-/** Compared once for each variant. */
+/** The same as `findWidening`, computed once for each variant. */
 function widerThan(base: Schema, variant: Schema): string | undefined {
   if (base === variant) return undefined
   const cached = compared.get(variant)
@@ -166,7 +166,7 @@ function widerBounds(base: JsonSchema, variant: JsonSchema, at: string): string 
 function widerProperties(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
   const properties = asRecord(base['properties'])
   const variantProperties = asRecord(variant['properties'])
-  // An object without declared properties may get some.
+  // A variant may declare properties if the tool's schema declares none.
   const isFree = Object.keys(properties).length === 0 && base['additionalProperties'] !== false
   for (const [name, schema] of Object.entries(variantProperties)) {
     const inner = path === '' ? name : `${path}.${name}`

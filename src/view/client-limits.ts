@@ -12,7 +12,7 @@ import type { SchemaStyle } from './portable-schema.ts'
  * which tools are allowed.
  */
 export interface ClientLimits extends Readonly<Omit<ClientSettings[string], 'deferralKeys' | 'reads'>> {
-  /** All the others as JSON, so it is equal for clients with the same limits. Such clients share a view. */
+  /** All other properties as JSON. Clients with the same key share a view. */
   readonly key: string
   /** Infinity if unknown. */
   readonly maxTools: number
@@ -33,12 +33,12 @@ export type LimitsOf = (client: string | undefined) => ClientLimits
 
 /** Claude Code cuts instructions at 2,048 characters. */
 const MAX_INSTRUCTIONS = 2_000
-/** For unknown clients. Those that do not know the key ignore it. */
+/** Keys for unknown clients. A client that does not know a key ignores it. */
 const DEFERRAL = ['anthropic/alwaysLoad']
 /** Bounds the memory, because clients choose their names. */
 const MAX_CACHED = 1_000
 
-/** @param settings by name, our id or a pattern of them; a later match overrides an earlier one */
+/** @param settings by a client's own name, its id in `clientFacts`, or a pattern; later matches override earlier ones */
 export function createLimits(settings: ClientSettings = {}): LimitsOf {
   const entries = Object.entries(settings).map(
     ([pattern, entry]) => [compilePatterns([pattern.toLowerCase()]), entry] as const,
@@ -57,7 +57,7 @@ export function createLimits(settings: ClientSettings = {}): LimitsOf {
   }
 }
 
-/** What is known about a client, by the name that it gives itself or by our id. */
+/** What is known about a client, by the name that it gives itself or by its id in `clientFacts`. */
 export function factsOf(client: string): { readonly id: string; readonly facts: ClientFacts } | undefined {
   const name = plainName(client)
   for (const [id, facts] of Object.entries(clientFacts))
@@ -72,7 +72,7 @@ const plainName = (client: string): string =>
     .trim()
     .toLowerCase()
 
-/** Characters left for our part of a name; the maximum for unknown clients. */
+/** Maximum length of a name without the client's prefix; WIRE_NAME_MAX if the client's limit is unknown. */
 export const roomForName = ({ maxName, prefix = '' }: ClientFacts): number =>
   maxName === undefined ? WIRE_NAME_MAX : Math.min(WIRE_NAME_MAX, maxName - prefix.length)
 

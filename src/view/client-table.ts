@@ -34,7 +34,7 @@ export interface ClientFacts {
 
 const REGISTRY = 'github.com/apify/mcp-client-capabilities'
 
-/** By our id. Literals only, because every start loads it. */
+/** By the id that Pegboard gives the client. Literals only, because every start loads them. */
 export const clientFacts: Readonly<Record<string, ClientFacts>> = {
   'claude-desktop': {
     title: 'Claude Desktop, claude.ai',
@@ -52,7 +52,7 @@ export const clientFacts: Readonly<Record<string, ClientFacts>> = {
     maxName: 128,
     prefix: 'mcp__pegboard__',
     schema: 'strict',
-    // It warns above this, and puts results above 25,000 tokens or 50,000 characters into a file.
+    // Claude Code warns above this, and writes results above 25,000 tokens or 50,000 characters into a file.
     maxResultTokens: 10_000,
     reads: 'structured',
     listChanged: true,

@@ -20,7 +20,7 @@ interface Conversation {
   turn: number
   message: string
   generation: string | undefined
-  /** Recent answers, so that a late request of one does not begin a turn. */
+  /** Recent answers. A late request for one of them does not begin a turn. */
   readonly generations: string[]
   /** For each intent, the turn in which it was last requested or used. */
   readonly active: Map<string, number>
@@ -128,7 +128,7 @@ function recordMessage(
   for (const intent of requestedIntents) conversation.active.set(intent, conversation.turn)
 }
 
-/** What was last requested or used, unless that was long ago. */
+/** The intents that were last requested or used, unless that was long ago. */
 function lastOf({ active, turn }: Conversation): string[] {
   const last = Math.max(...active.values())
   return turn - last > FOLLOW_UP_TURNS ? [] : [...active.keys()].filter((intent) => active.get(intent) === last)

@@ -20,7 +20,7 @@ export interface Exposure {
   readonly estimator: 'measured' | 'flat'
 }
 
-/** An unknown server counts as this many tools of `tokensPerTool`. */
+/** Assumed number of tools of a server whose tools are unknown. Each counts as `tokensPerTool` tokens. */
 const UNSEEN_TOOLS = 20
 
 /** Number of meta-tools that compact mode adds. */

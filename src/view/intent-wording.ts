@@ -71,7 +71,7 @@ function areNear(
 /** @param list phrases separated by a comma and a space */
 function createPhraseMatcher(list: string): Matcher {
   const phrases = split(list)
-  // These are written without spaces, so they match anywhere.
+  // Phrases in Chinese, Japanese and Korean match anywhere, because text around them has no spaces.
   const anywhere = phrases.filter((phrase) => unspaced().test(phrase))
   const spaced = phrases
     .filter((phrase) => !unspaced().test(phrase))

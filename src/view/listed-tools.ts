@@ -67,7 +67,7 @@ export interface Execution {
   readonly taskSupport: 'required' | 'optional' | 'forbidden'
 }
 
-/** Not `required` for a server's tool: Pegboard waits for its task if the client cannot. */
+/** A server's tool is never `required`, because Pegboard waits for its task if the client cannot. */
 export function executionOf({ tool }: ViewTool): Execution | undefined {
   if (tool.asTask === true) return { taskSupport: tool.task ?? 'optional' }
   return tool.saysTaskSupport ? { taskSupport: 'forbidden' } : undefined
@@ -83,7 +83,7 @@ const listsOutput = ({ tool, listsOutput }: ViewTool): boolean => listsOutput?.(
 /** Estimated tokens of the tool's list entry. */
 export function tokensOf(entry: ViewTool): number {
   const { tool } = entry
-  // Undefined for tools that assembly may change; only modules have those.
+  // `listed` is undefined for tools that assembly may change, which only modules have.
   if (tool.listed !== undefined && !listsOutput(entry)) return Math.ceil((tool.listed + tool.name.length) / 4)
   return estimateTokens(JSON.stringify(listTool(entry)))
 }

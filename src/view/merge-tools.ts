@@ -29,7 +29,7 @@ export interface MergeScope {
   readonly warn: Warn
 }
 
-/** What the client can take. */
+/** Limits of the client for listed tools. */
 export interface ListingLimits {
   readonly schema: SchemaStyle
   readonly listsOutput: View['listsOutput']
@@ -50,7 +50,7 @@ export interface MergedTools {
 /**
  * Checks the visibility of each tool, then compares the visible ones and assembles them. If that fails with the tools
  * of servers, the caller gets those of modules only.
- * @param nameOfOthers names of tools that are not in `given`; default none
+ * @param nameOfOthers returns the names of tools that are not in `allTools`; default none
  */
 export function mergeTools(
   allTools: readonly Tool[],
@@ -137,7 +137,7 @@ const createNotRequestedReason = (intent: string): HiddenReason => ({
 function expandDescriptions({ tools, byId }: ViewDraft, owners: readonly Owner[]): void {
   for (const [at, entry] of tools.entries()) {
     const { tool } = entry
-    // Not even read for a tool of a server: that would parse its definition.
+    // The description of a server's tool is not read, because that would parse its definition.
     if (tool.origin !== 'module' || !hasMacros(entry.description)) continue
     const { input, schema, listsOutput } = entry
     const description = expandMacros(entry.description, { tools, owners })

@@ -30,7 +30,7 @@ export function portableSchema(schema: JsonSchema, style: SchemaStyle = 'portabl
   })
 }
 
-/** Some providers reject a whole request because of one such schema. */
+/** True for a schema with alternatives at the top level. Some providers reject a whole request because of one. */
 export const hasAlternatives = (schema: JsonSchema): boolean => COMBINED.some((key) => Array.isArray(schema[key]))
 
 function needsInlining(root: JsonSchema): boolean {
@@ -112,8 +112,8 @@ function inlineRefs(root: JsonSchema): JsonSchema {
     const stores = { ...(isSchema($defs) && { $defs }), ...(isSchema(definitions) && { definitions }) }
     const used: Record<string, unknown> = {}
     for (const [key, store] of Object.entries(stores)) {
-      const names = findReferencedDefinitions(key, store, remainingRefs, inline)
-      if (Object.keys(names).length > 0) used[key] = names
+      const found = findReferencedDefinitions(key, store, remainingRefs, inline)
+      if (Object.keys(found).length > 0) used[key] = found
     }
     return { ...used, ...whole }
   } catch (error) {
@@ -124,27 +124,27 @@ function inlineRefs(root: JsonSchema): JsonSchema {
 
 const TOO_LARGE = new Error('written out it would be too large')
 
-/** Definitions that are still referenced: recursive ones, and those with an anchor. */
+/** Definitions that references still name after inlining (recursive ones), and those with an anchor. */
 function findReferencedDefinitions(
   key: string,
   store: JsonSchema,
   remainingRefs: ReadonlySet<string>,
   inline: (node: unknown) => unknown,
 ): Record<string, unknown> {
-  const names: Record<string, unknown> = {}
+  const found: Record<string, unknown> = {}
   for (let more = true; more; ) {
     more = false
     for (const [name, definition] of Object.entries(store)) {
-      if (Object.hasOwn(names, name)) continue
+      if (Object.hasOwn(found, name)) continue
       const ref = `#/${key}/${escapePointer(name)}`
       const anchored = isSchema(definition) && ('$anchor' in definition || '$dynamicAnchor' in definition)
       const isReferenced = [...remainingRefs].some((one) => one === ref || one.startsWith(`${ref}/`))
       if (!anchored && !isReferenced) continue
-      names[name] = inline(definition)
+      found[name] = inline(definition)
       more = true
     }
   }
-  return names
+  return found
 }
 
 /** References that lead back to themselves. */

@@ -7,7 +7,7 @@ import type { View } from './view.ts'
 
 /**
  * Remembers exposures, because a list must not change its mode during a conversation. There is one exception: if all
- * tools were listed while a server, API or module was still being read, and what it has no longer fits.
+ * tools were listed while a server, API or module was still being read, and its tools do not fit.
  */
 export interface RememberedExposures {
   /** Decided for the first request of a session; without sessions, of a principal and profile. */
@@ -23,7 +23,7 @@ const MAX_KEPT = 10_000
 interface ExposureEntry {
   readonly exposure: Exposure
   readonly settings: ExposureSettings
-  /** False while something that counts is still being read. */
+  /** False while modules, or servers whose tools count, are still being read. */
   isFinal: boolean
   /** The view that it was last checked against. Sessions that ask for nothing must not keep old views. */
   view: WeakRef<View>
@@ -43,7 +43,7 @@ export function createRememberedExposures(
   const principals = new Map<string, Map<string, ExposureEntry>>()
   return {
     of(view, caller) {
-      // From the caller, because sessions share views.
+      // Not `view.caller`, because sessions share views.
       const { session, profile, principal, grants } = caller
       const [entriesByOwner, key] = session === undefined ? [principals, principal] : [sessions, session]
       const variant = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`

@@ -37,10 +37,10 @@ export function applyReplacements(
     }
   if (ownServers === undefined || ownServers.size === 0) return
   const providing = new Set([...owners].flatMap(({ id, provides }) => (provides === undefined ? [] : [id])))
-  const clashing = tools.filter(({ tool }) => ownServers.has(tool.module) && !providing.has(tool.module))
-  if (clashing.length === 0) return
+  const ownServerTools = tools.filter(({ tool }) => ownServers.has(tool.module) && !providing.has(tool.module))
+  if (ownServerTools.length === 0) return
   const names = namesOfModules(tools)
-  for (const { tool } of clashing) {
+  for (const { tool } of ownServerTools) {
     const other = names.get(actionOf(tool).toLowerCase())
     if (other === undefined) continue
     const why = `it has the same name as ${other}`

@@ -247,7 +247,7 @@ function hiddenSpellings(hidden: ReadonlyMap<string, HiddenReason>): ReadonlySet
 }
 
 interface NameIndex {
-  /** By names of servers without `mcp_` or `api_`. */
+  /** Tools of servers and APIs, by id without `mcp_` or `api_`. */
   readonly owned: ReadonlyMap<string, ReadonlySet<ViewTool>>
   readonly aliases: ReadonlyMap<string, ReadonlySet<ViewTool>>
   /** By names without the module. */
@@ -366,7 +366,7 @@ function suggest(
   return { suggestions: near, similar, ownerHasTools: owned.length > 0, ...omitUndefined({ down }) }
 }
 
-/** A model may call such a tool by mistake. */
+/** Only these tools are suggested, because a model may call a suggested tool by mistake. */
 const isHarmless = ({ tool }: ViewTool): boolean => tool.effect !== 'destructive'
 
 /**
@@ -387,12 +387,12 @@ function findSimilar(words: readonly string[], tools: readonly ViewTool[], which
   return [...new Set([...named, ...withOtherVerb])]
 }
 
-/** Also if one is the beginning of the other, such as `list` and `listdir`. */
+/** True for equal words, and if one begins with the other, such as `list` and `listdir`. */
 const isSameWord = (a: string, b: string): boolean => a === b || isBeginning(a, b) || isBeginning(b, a)
 const isBeginning = (word: string, long: string): boolean => word.length >= 3 && long.startsWith(word)
 
 /**
- * At most a third of the letters may differ, beside the owner: two are half of `help` and `hdel`. In the name of a
+ * At most a third of the action's letters may differ: two letters are half of `help` and `hdel`. In the name of a
  * destructive tool at most one, because a model may call what is suggested.
  */
 function isNear(dotted: string, { id, effect }: Tool): boolean {

@@ -10,7 +10,7 @@ import type { View } from './view.ts'
 /** Returns a function that gets the notices for a caller; undefined if no visible module has any. */
 export type ResultNotices = (view: View, caller: Caller) => (() => Promise<readonly string[]>) | undefined
 
-/** A result waits no longer for notices. */
+/** Maximum time that a result waits for notices, in milliseconds. */
 const MAX_MS = 1_000
 const MAX_CHARS = 2_000
 const MAX_LINES = 20

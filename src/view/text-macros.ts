@@ -11,13 +11,13 @@ export interface MacroScope {
 
 const MACRO = /\{([a-z][a-z0-9_]*)_tool\}/g
 
-/** What the tool must provide, and the words if no tool does. */
+/** What the tool must provide, and the text if no tool does. */
 const KINDS: Readonly<Record<string, { readonly provides: string; readonly otherwise: string }>> = {
   url_fetch: { provides: 'url_fetcher', otherwise: 'a tool that reads web pages, if you have one' },
   web_search: { provides: 'web_search', otherwise: 'a tool that searches the web, if you have one' },
 }
 
-/** Faster than expanding. */
+/** A quick test, because most texts have no macros. */
 export const hasMacros = (text: string): boolean => text.includes('_tool}')
 
 /**

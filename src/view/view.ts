@@ -61,8 +61,8 @@ export interface View {
   /** Maximum tokens of a result. A limit of the tool or server counts before that of the client. Infinity for no limit. */
   maxResultTokens(source?: ResultSource): number
   /**
-   * Whether a tool is listed with its output schema where all tools are. A longer result is replaced by a text, which no
-   * schema allows, so then the schema is left out.
+   * Whether a list of all tools has the output schema of this one. Not if its results have a limit: Pegboard replaces a
+   * result above the limit by a text, which does not match the schema.
    */
   listsOutput(source: ResultSource): boolean
   /** Number of visible tools of an owner. */
@@ -90,8 +90,8 @@ export interface ViewInput extends Pick<MergeScope, 'caller' | 'rules' | 'offere
 }
 
 /**
- * Maximum tokens of a result as configured for a tool or server, undefined if it has none of its own; without one, the common
- * limit. 0: no limit.
+ * The configured maximum tokens of results of a tool or server; undefined if it has no limit of its own. Without `source`,
+ * the common limit. 0: no limit.
  */
 export type MaxResultTokens = (source?: ResultSource) => number | undefined
 

@@ -13,7 +13,7 @@ export interface Views {
   viewFor(caller: Caller): View
   /** Records that a tool with this intent ran for the caller. */
   recordIntent(caller: Caller, intent: string): void
-  /** Merges the tools of the first current view ahead of its first search. On stdio that is the view of the client. */
+  /** Computes the tools of the first current view before its first search. On stdio that is the client's view. */
   warm(): void
 }
 
@@ -21,7 +21,7 @@ export interface ViewsOptions {
   readonly catalog: Catalog
   /** May change only together with the version of the catalog: views remember what `Policy.decide` answers. */
   readonly rulesOf: RulesOf
-  /** The same holds for these. Default: the known limits of common clients. */
+  /** May also change only with the catalog's version. Default: the known limits of common clients. */
   readonly limitsOf?: LimitsOf
   /** Default: results have no limit. */
   readonly maxResultTokens?: MaxResultTokens

@@ -37,7 +37,7 @@ export interface HiddenReason {
   /** Of a quarantined tool. */
   readonly code?: 'E_TOOL_CHANGED' | 'E_TOOL_QUARANTINED'
   readonly hint?: string
-  /** The operator has rejected it. */
+  /** The operator has rejected the definition. */
   readonly rejected?: true
 }
 
@@ -89,7 +89,6 @@ export function createUnavailableError(
   { id, state, reason }: Pick<OwnerInfo, 'id' | 'state' | 'reason'>,
   name: string,
 ): PegboardError {
-  // Waiting would not help.
   const match = ONLY_A_PERSON.find(([words]) => reason !== undefined && words.test(reason))
   if (match) {
     const [, code, hint] = match
@@ -157,7 +156,7 @@ export function checkLazyTools(
   { policy, ownServers }: ViewRules,
 ): 'all' | 'none' | 'each' {
   const { id, lazyTools, provides } = owner
-  // These can replace other tools, or be replaced because of their names.
+  // Tools of these owners can replace other tools, or be hidden because of their names.
   const isCompared = provides !== undefined || ownServers?.has(id) === true
   if (!lazyTools || isCompared || !policy.allowsAllTools(id)) return 'each'
   return lazyTools.available(caller) === true ? 'all' : 'none'
