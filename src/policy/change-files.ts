@@ -98,7 +98,7 @@ const kindOf = (entry: Pick<Stats, 'isDirectory'>): 'folder' | undefined => (ent
 /** Removes a tree. Opens and checks each folder before it continues there, so that a swapped link cannot lead elsewhere. */
 async function removeTree(
   shown: string,
-  inner: InFolder,
+  inFolder: InFolder,
   anchor: string,
   real: string,
   name: string,
@@ -112,12 +112,12 @@ async function removeTree(
     await convertErrors(shown, () => fs.unlink(path))
     return 1
   }
-  const count = await inner(anchor, name, async (folder, realFolder) => {
+  const count = await inFolder(anchor, name, async (folder, realFolder) => {
     if (realFolder !== join(real, name))
       throw new ToolError(`'${shown}' was changed by another program meanwhile.`, { hint: 'Try again.' })
     let removed = 0
     for (const entry of await convertErrors(shown, () => fs.readdir(folder)))
-      removed += await removeTree(shown, inner, folder, realFolder, entry, signal)
+      removed += await removeTree(shown, inFolder, folder, realFolder, entry, signal)
     return removed
   })
   await convertErrors(shown, () => fs.rmdir(path))

@@ -17,7 +17,7 @@ export type Connect = (host: string, port: number, init?: ConnectInit) => Promis
 
 /**
  * Creates a guarded way to open TCP connections for protocols other than HTTP. It checks literal addresses, every DNS
- * answer, and the address of the connected socket. Loads nothing before the first connection.
+ * answer, and the address of the connected socket. Its dependencies are loaded at the first connection.
  */
 export function createConnect({ allowPrivate = false, setting, lookup }: ConnectOptions): Connect {
   const rules: NetRules = {

@@ -9,7 +9,7 @@ const MAX_LAYERS = 2
 export interface DecompressLimits {
   readonly maxWireBytes: number
   readonly maxBytes: number
-  /** The settings that decide, named in refusals. */
+  /** The setting for these limits, which errors name. */
   readonly setting: string
 }
 

@@ -2,7 +2,7 @@ import { isAbsolute, resolve } from 'node:path'
 import { compileGlob, compileGlobs, type Matcher } from './glob.ts'
 import { type LookUp, realForm } from './real-path.ts'
 
-/** A glob or a folder below a root, or an absolute path or glob. A folder means also everything in it. */
+/** A glob or a folder below a root, or an absolute path or glob. A folder also matches everything in it. */
 export type PathRule =
   | string
   | { readonly rule: string /** Glob of paths to which the rule does not apply. */; readonly except: string }

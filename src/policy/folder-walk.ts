@@ -38,7 +38,7 @@ interface Walk {
   failure: { readonly reason: unknown } | undefined
 }
 
-/** Everything below a folder, each folder before its content. @param base folder that the paths of entries start at */
+/** Yields everything below a folder, each folder before its content. @param base folder that entry paths are relative to */
 export async function* walkFolders(
   folders: FolderReader,
   { path, absolute, base }: { readonly path: string; readonly absolute: string; readonly base: string },

@@ -71,7 +71,7 @@ export function containsAny(hints: readonly Hint[]): Matcher {
   return (path) => expression.test(path)
 }
 
-/** The name of a pattern that matches one literal name anywhere, with everything below it. */
+/** The name in a pattern such as `**/name/**`; undefined for other patterns. */
 function nameAnywhere([first, name, last, ...more]: readonly Segment[]): string | undefined {
   const spans = first !== undefined && isSpan(first) && last !== undefined && isSpan(last)
   return spans && typeof name === 'string' && more.length === 0 ? name : undefined

@@ -11,7 +11,7 @@ import { isBodyless, toResponse } from './to-response.ts'
 export interface FetchOptions {
   /** Allow private networks and this machine; default false. Link-local and cloud metadata addresses are never allowed. */
   readonly allowPrivate?: boolean
-  /** The setting that decides, named in refusals. */
+  /** The setting for private networks, which errors name. */
   readonly setting: string
   /** The setting for size limits; default `setting`. */
   readonly sizeSetting?: string
@@ -143,7 +143,7 @@ export function createFetch(options: FetchOptions): GuardedFetch {
           throw toRedirectError(error)
         })
       } catch (error) {
-        // Nobody reads the body any more, and it would keep the connection open.
+        // An unread body would keep the connection open.
         answer?.body.on('error', () => undefined).destroy()
         limit.free()
         throw hops > 0 ? toRedirectError(translate(error)) : translate(error)

@@ -15,7 +15,7 @@ export interface NetRules {
   readonly allow: ReadonlySet<AddressKind>
   /** False rejects plain http. */
   readonly http: boolean
-  /** The setting that decides, named in refusals. */
+  /** The setting for these rules, which errors name. */
   readonly setting: string
   /** DNS lookup; tests pass their own. */
   readonly lookup?: (host: string) => Promise<readonly LookupAddress[]>
@@ -224,7 +224,7 @@ export async function createGuardedAgent(
     ...options,
     connect(target, callback) {
       try {
-        // Literals are not passed to the lookup function.
+        // undici does not pass IP literals to the lookup function.
         assertReachable(new URL(`${target.protocol}//${target.host ?? target.hostname}`), { ...rules, http: true })
       } catch (error) {
         return void callback(error as Error, null)

@@ -5,13 +5,13 @@ import { createRealPathCache, isInside, realForm, statOrNone } from './real-path
 
 /** Files that decide what Pegboard runs, trusts or keeps secret. Absolute paths; a folder includes everything in it. */
 export interface OwnFiles {
-  /** Never read, listed or written. */
+  /** Tools never read, list or write these. */
   readonly secret: readonly string[]
-  /** The same, except that a folder further down may be a root that the operator gave to a module. */
+  /** The same, but the operator may give a folder below them to a module as a root. */
   readonly kept: readonly string[]
-  /** Read but never written. */
+  /** Tools read but never write these. */
   readonly fixed: readonly string[]
-  /** Folders that programs load code from; only documents may be written there. A root further down is not included. */
+  /** Folders that programs load code from; tools may write only documents there. A root below such a folder is not restricted. */
   readonly code: readonly string[]
 }
 
@@ -26,7 +26,7 @@ export interface OwnFilesCheck {
 /** @param except path of a server's entry in the configuration, to leave out what only this server needs */
 type FindOwnFiles = (except?: string) => OwnFiles
 
-/** Each app of this process has its own files; all of them apply to every module. */
+/** One function for each app of this process. The files of all apps are protected from every module. */
 const sources = new Set<FindOwnFiles>()
 
 /** @param files is called when a module first uses a path @returns a function that removes the protection */
@@ -58,7 +58,7 @@ function currentPlaces(): Promise<readonly Place[]> {
 function createFolderCache(): (path: string) => Promise<string> {
   const folders = new Map<string, Promise<string>>()
   return async (path) => {
-    // A broken link exists, too.
+    // Also true for a broken link.
     if (statOrNone(path, lstatSync)) return await realForm(path, lookUp)
     const folder = dirname(path)
     const real = folders.get(folder) ?? realForm(folder, lookUp)
@@ -90,7 +90,7 @@ const foldFolder = (path: string): string => foldPath(path).replace(/\/+$/, '')
 const isAtOrBelow = (path: string, start: string): boolean =>
   path.startsWith(start) && (path.length === start.length || path[start.length] === '/')
 
-/** The own files at this moment that are near these roots. */
+/** The own files inside or around these roots, as they are at this moment. */
 export async function ownFilesIn(roots: readonly string[]): Promise<OwnFilesCheck> {
   const allPlaces = sources.size === 0 ? [] : await currentPlaces()
   const byRoot = new Map<string, readonly Place[]>()

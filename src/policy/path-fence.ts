@@ -10,13 +10,13 @@ export interface FenceOptions {
   readonly roots: readonly string[]
   /** Exact paths that may be used although a default rule denies them. */
   readonly allowed?: readonly string[]
-  /** Additional rules for paths that are neither used nor listed; see pathRules. */
+  /** Additional rules for paths that tools can neither use nor list; see `pathRules`. */
   readonly denied?: readonly string[]
   /** Names that are denied in any folder. */
   readonly denyNames?: readonly string[]
-  /** Additional rules for paths that are never written. */
+  /** Additional rules for paths that tools can read but not write. */
   readonly protected?: readonly string[]
-  /** Those of `denied` and `denyNames` that come from no setting; messages then name no setting. */
+  /** The entries of `denied` and `denyNames` that no setting contains. Errors about them name no setting. */
   readonly fixed?: readonly string[]
 }
 
@@ -27,7 +27,7 @@ export interface Root {
   readonly configured: string
   /** The real path; undefined while the root does not exist, or if it has moved. */
   readonly real: string | undefined
-  /** A link leads elsewhere than when Pegboard started. */
+  /** True if the path leads elsewhere than when Pegboard started. */
   readonly moved?: true
 }
 
@@ -44,7 +44,7 @@ export interface Fence {
   isOwn(path: string, root: string): boolean
   /** True if a file that Pegboard runs or trusts is, or will be, below the path. */
   containsOwn(path: string): boolean
-  /** The name of a real path in results. */
+  /** A real path as results show it: relative to the first root, otherwise absolute. */
   nameOf(real: string): string
 }
 
@@ -84,16 +84,16 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
       isDenied(path, root) {
         if (ownFiles.isSecret(path, root)) return true
         if (allowed.has(path)) return false
-        const [short, whole] = foldBoth(path, root)
-        return isDeniedByRule(short, whole) || holdsDeniedName(short)
+        const [belowRoot, whole] = foldBoth(path, root)
+        return isDeniedByRule(belowRoot, whole) || holdsDeniedName(belowRoot)
       },
       async deniedBy(path, root) {
         if (ownFiles.isSecret(path, root)) return 'fixed'
-        const [short, whole] = foldBoth(path, root)
+        const [belowRoot, whole] = foldBoth(path, root)
         // Computed on demand, because only a failed check needs it.
         const isFixed = await pathRules([...deniedByDefault, ...(options.fixed ?? [])], lookUp)()
-        if (isFixed(short, whole)) return 'fixed'
-        return isDeniedByRule(short, whole) ? 'denied_paths' : 'deny_names'
+        if (isFixed(belowRoot, whole)) return 'fixed'
+        return isDeniedByRule(belowRoot, whole) ? 'denied_paths' : 'deny_names'
       },
       isProtected: (path, root, kind) =>
         ownFiles.isFixed(path, root, kind) || (!allowed.has(path) && isProtectedByRule(...foldBoth(path, root))),

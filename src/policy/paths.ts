@@ -100,7 +100,7 @@ export function createPaths(options: PathsOptions): Paths {
     return createProtectedError(shown, by === 'fixed' ? ': it is always refused' : ` (${setting}.${by})`)
   }
 
-  /** Where the path leads, before anything is touched. */
+  /** Resolves a path and checks it by its text and links, before anything is opened. */
   async function locate(path: string): Promise<{ readonly absolute: string; readonly fence: Fence }> {
     checkPathText(path)
     const base = roots[0]
@@ -132,7 +132,7 @@ export function createPaths(options: PathsOptions): Paths {
     return { absolute, fence }
   }
 
-  /** Checks what was actually opened. */
+  /** Checks the real path of what was opened. Returns its root. */
   async function verify(real: string, fence: Fence, shown: string): Promise<string> {
     const root = fence.rootOf(real)
     if (root === undefined) throw createOutsideError(shown)

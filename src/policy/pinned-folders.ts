@@ -2,7 +2,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { isInside, realForm } from './real-path.ts'
 
 /**
- * Where the folders of modules were when first used. Otherwise someone who can write the parent folder could replace one
+ * Real paths of the modules' folders at their first use. Otherwise someone who can write the parent folder could replace one
  * with a link, and the module would use the target of the link. Each app of this process has its own folders.
  */
 const pins = new Map<string, Promise<string>>()

@@ -82,7 +82,7 @@ export function createRule(setting: RuleSetting, permits = false): Rule {
   const nameMatcher = tools === undefined ? undefined : createNameMatcher(listOf(tools), permits, ownerInLowerCase)
   const actionMatcher =
     actions === undefined ? undefined : createNameMatcher(listOf(actions), permits, (action) => action)
-  // The first that fails decides, so cheap ones come first.
+  // Cheap conditions come first, because the first that fails decides.
   const byKey: Readonly<Record<ConditionKey, CallerCondition | ToolCondition | undefined>> = {
     roles: roles && { isFor: (by) => roles.some((role) => by.roles.includes(role)) },
     profiles: matchesProfile && { isFor: ({ profile }) => matchesProfile(profile) },

@@ -8,7 +8,7 @@ import { createSpellingMatcher, listOf, listSpellings } from './policy-rules.ts'
 export interface RateLimit {
   /** Identifies the limit, also after a configuration reload. */
   readonly key: string
-  /** The setting, named in refusals. */
+  /** The setting with this limit, which errors name. */
   readonly setting: string
   readonly perMinute: number
   readonly burst: number

@@ -25,7 +25,7 @@ export function checkPathText(path: string): void {
     if (RESERVED.test(name) || /[^.][. ]$/.test(name)) throw createPathError('has a name that Windows reserves')
 }
 
-/** True if equal or below. Compares with a separator, so that /data/app-secret is not inside /data/app. */
+/** True if the path is the root or below it. Compares with a separator, so that /data/app-secret is not inside /data/app. */
 export const isInside = (path: string, root: string): boolean =>
   path === root || path.startsWith(root.endsWith(sep) ? root : root + sep)
 

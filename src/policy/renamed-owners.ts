@@ -3,8 +3,8 @@ import { type RateSetting, RULE_LISTS, type RuleSetting } from './policy-options
 import { listOf, lower } from './policy-rules.ts'
 
 /**
- * The ids, without `mcp_`, of servers that have another id than their key in the configuration says, by this key in lower
- * case. For example, two profiles each have a server `search`, and the second one's id is `search_guild`.
+ * Servers whose id differs from their key in the configuration: ids by keys in lower case, both without `mcp_`. For example,
+ * two profiles each have a server `search`, and the second server's id is `search_guild`.
  */
 export type OwnerRenames = ReadonlyMap<string, string>
 

@@ -32,7 +32,7 @@ export function limitToGrants(policy: Policy, grants: readonly Grant[]): Policy 
   }
 }
 
-/** True if a token with this pattern could never match. Servers that were never seen may have any tool. */
+/** True if a token with this pattern allows no tool. A server whose tools are unknown may have any tool. */
 export function grantFitsNone(pattern: string, owners: Iterable<OwnerTools>): boolean {
   const rule = createRule({ tools: [pattern] }, true)
   for (const { id, tools, quarantined } of owners) {
@@ -52,7 +52,7 @@ interface OwnerTools {
 const startsOf = (owner: string): readonly string[] =>
   [owner, shortOwnerName(owner)].flatMap((name) => [`${name}.`, `${name}__`])
 
-/** True if the pattern may match tools of an owner, which decides whether its resources are visible. */
+/** True if the pattern may match tools of an owner. If none does, the caller does not learn about the owner. */
 function mayName(pattern: string, owner: string): boolean {
   const star = pattern.indexOf('*')
   const head = star === -1 ? pattern : pattern.slice(0, star)

@@ -21,7 +21,7 @@ export function recordUnfinishedWrite(path: string): () => void {
   try {
     writeFileSync(record, path, { mode: 0o600 })
   } catch {
-    // The write is more important than its record.
+    // The file is written without a record.
     return () => undefined
   }
   return () => rmSync(record, { force: true })

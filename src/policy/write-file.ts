@@ -125,13 +125,13 @@ async function makeFolderIfMissing(path: string): Promise<void> {
 }
 
 export function checkTarget(before: Stats, shown: string): void {
-  const refuse = (what: string, code: 'E_NOT_REGULAR_FILE' | 'E_PATH_DENIED', hint: string): ToolError =>
+  const createTargetError = (what: string, code: 'E_NOT_REGULAR_FILE' | 'E_PATH_DENIED', hint: string): ToolError =>
     new ToolError(`'${shown}' ${what}.`, { code, hint })
   if (before.isSymbolicLink())
-    throw refuse('is a symbolic link', 'E_NOT_REGULAR_FILE', 'Write to the file it leads to.')
-  if (!before.isFile()) throw refuse('is not a regular file', 'E_NOT_REGULAR_FILE', 'Use another name.')
+    throw createTargetError('is a symbolic link', 'E_NOT_REGULAR_FILE', 'Write to the file it leads to.')
+  if (!before.isFile()) throw createTargetError('is not a regular file', 'E_NOT_REGULAR_FILE', 'Use another name.')
   if (before.nlink > 1)
-    throw refuse('has several hard links, and some may be in other folders', 'E_PATH_DENIED', 'Write to a new file.')
+    throw createTargetError('has several hard links, and some may be in other folders', 'E_PATH_DENIED', 'Write to a new file.')
 }
 
 export const createExistsError = (shown: string): ToolError =>
@@ -148,7 +148,7 @@ async function replace(
   const temporary = join(anchor, name)
   const removeRecord = recordUnfinishedWrite(join(folder, name))
   try {
-    // If this fails, the file there is not ours to remove.
+    // Outside the inner `try`: if this fails, an existing file must not be removed.
     const handle = await fs.open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW)
     try {
       await writeAndClose(handle, data, anchor, mode)
