@@ -39,7 +39,7 @@ export interface JointApproval {
   answer?: Promise<void>
 }
 
-/** Has the tool, not the name that the client called it by: `src/exec/resolve-call.ts` resolves names. */
+/** A call after `src/exec/resolve-call.ts` has resolved its name to a tool. */
 export type GatedCall = Pick<PendingCall, 'tool' | 'input' | 'caller' | 'policy'>
 export type CallToApprove = ApprovalRequest & Pick<PendingCall, 'caller'>
 
@@ -54,7 +54,7 @@ export interface ApprovalGate {
   /**
    * The approval that the call needs; `undefined` if it needs none. Runs several times for one call: before the call waits
    * for a slot or a server, after each wait, and before a person is asked about all calls of a `run_parallel`. Also runs
-   * when a client plans the call with a watcher or schedule. So it must not count. For a refused call, the audit log
+   * when a client plans the call with a watcher or schedule. So it must not count calls. For a refused call, the audit log
    * has the decision `allow` and the error's code as `outcome`.
    * @throws PegboardError E_NOT_FOUND if the policy denies the tool. A rule that refuses the call throws
    * E_DENIED_BY_POLICY

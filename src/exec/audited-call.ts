@@ -103,7 +103,7 @@ export function bytesOf(result: ToolResult): number | undefined {
   try {
     return Buffer.byteLength(JSON.stringify(result.value) ?? '')
   } catch {
-    // Sending it will fail.
+    // Sending the result will fail, too.
     return undefined
   }
 }

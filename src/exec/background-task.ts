@@ -35,7 +35,7 @@ export interface SendTarget {
 export interface StoredTask extends Task {
   readonly instance: string
   readonly caller: StoredCaller
-  /** As the client called it, so that policy and approval apply again. */
+  /** The name in the client's call, so that policy and approval apply again. */
   readonly name: string
   /** Removed when the task has ended, because arguments can have megabytes. */
   readonly input: unknown
@@ -58,13 +58,13 @@ const PREVIEW = 2_000
 
 /** Removes what is needed only to run the task. */
 export const toPublicTask = ({
-  instance: _ours,
-  caller: _whose,
-  input: _what,
-  callId: _run,
-  idempotent: _may,
-  tries: _often,
-  sendTo: _where,
+  instance: _instance,
+  caller: _caller,
+  input: _input,
+  callId: _callId,
+  idempotent: _idempotent,
+  tries: _tries,
+  sendTo: _sendTo,
   ...task
 }: StoredTask): Task => task
 

@@ -50,7 +50,7 @@ export interface Tasks {
    * has too many tasks
    */
   adopt(request: CallRequest, tool: Pick<Tool, 'id' | 'idempotent'>, call: RunningCall): Promise<Task>
-  /** Answers some of its questions; the others stay open. */
+  /** Answers some of a task's questions; the others stay open. */
   reply(owner: string, id: string, answers: Json): Promise<void>
   /** A task of this owner; `undefined` for all others. */
   get(owner: string, id: string): Promise<Task | undefined>
@@ -61,7 +61,7 @@ export interface Tasks {
   /** Resolves when the task ends, after `timeoutMs`, or when `signal` aborts. */
   wait(owner: string, id: string, timeoutMs: number, signal?: AbortSignal): Promise<Task | undefined>
   /**
-   * Sends the result to a channel when the task ends, or at once if it has. `undefined` if there is no such task.
+   * Sends the result to a channel when the task ends, or at once if it has ended. `undefined` if there is no such task.
    * @throws PegboardError
    */
   redirect(owner: string, id: string, to: SendTarget): Promise<Task | undefined>
@@ -102,7 +102,7 @@ export interface TasksOptions {
 const CANCELLED = 'cancelled'
 const ANSWERED = 'answered'
 const REDIRECTED = 'redirected'
-/** Long enough for a call to fail at once. */
+/** Time that `begin` waits, in order to report a call that fails at once. */
 const SETTLE_MS = 300
 
 export function createTasks(options: TasksOptions): Tasks {
@@ -137,9 +137,9 @@ export function createTasks(options: TasksOptions): Tasks {
         log.warn('cannot check a task', { task: taskRun.task.id, error: messageOf(error) }),
       )
   })
-  /** Messages from other processes may be lost; the store has the same, so read it. */
+  /** Compares a task with the store, because messages from other processes may be lost. */
   async function syncWithStore(taskRun: TaskRun): Promise<void> {
-    // Its token was revoked.
+    // The owner's token was revoked.
     if (isPegboardError(currentOwner(taskRun.task, lookUpRights))) return runs.abort(taskRun)
     const stored = await tasks().get(taskRun.task.id)
     if (stored?.value.status === 'cancelled') runs.abort(taskRun)
@@ -216,7 +216,7 @@ export function createTasks(options: TasksOptions): Tasks {
     async begin(request, tool) {
       const taskRun = await storeNewTask(request, tool)
       const { id } = taskRun.task
-      const { signal: _gone, abort: _theirs, onProgress: _nobody, ...rest } = request
+      const { signal: _signal, abort: _abort, onProgress: _onProgress, ...rest } = request
       const ended = runs.run(taskRun, {
         ...rest,
         callId: taskRun.task.callId,

@@ -22,7 +22,7 @@ import type { CallRequest } from './tool-calls.ts'
 
 export interface ContextHost {
   readonly servicesFor: ServicesFor
-  /** Called at the end of a client's call with the tools it wants to be listed. Returns the unknown names. */
+  /** Called at the end of a client's call with the names of the tools that it injected. Returns the unknown names. */
   readonly onInjected: (caller: Caller, names: readonly string[]) => readonly string[]
   readonly fetch: Fetch
   readonly log: Log
@@ -31,7 +31,7 @@ export interface ContextHost {
   call(request: CallRequest): Promise<ToolResult>
 }
 
-/** A run, with the name it has in the log. */
+/** What is known about one run of a tool. Filled while the tool runs; `idOf` creates the id. */
 export interface Run {
   id: string | undefined
   /** Set when the tool is known. */

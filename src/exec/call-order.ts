@@ -18,7 +18,7 @@ interface Pair {
   times: number
 }
 
-/** Which tools each principal calls one after the other, as far as this process has seen. */
+/** Records which tools each principal calls one after the other in this process. */
 export function createCallOrder(clock: Clock) {
   const lastCalls = new Map<string, { readonly tool: string; readonly at: number }>()
   const principals = new Map<string, Map<string, Pair>>()
@@ -29,7 +29,7 @@ export function createCallOrder(clock: Clock) {
     const key = `${first}\n${second}`
     const pair = pairs.get(key) ?? { first, second, times: 0 }
     pair.times++
-    // Those that no longer occur are dropped first.
+    // The pairs that occurred least recently are dropped first.
     setNewest(pairs, key, pair, MAX_PAIRS)
   }
 

@@ -1,7 +1,7 @@
 import type { SentFile, SharedFile } from '../core/caller.ts'
 import { PegboardError } from '../core/errors.ts'
 
-/** Files and warnings of a call and its inner calls. Entries are only appended. */
+/** Files and injected tools of a call and its inner calls. Entries are only appended. */
 export interface CallOutput {
   readonly files: readonly SharedFile[]
   readonly injected: readonly string[]

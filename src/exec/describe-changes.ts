@@ -4,7 +4,7 @@ import { truncate } from '../core/truncate.ts'
 
 /** Maximum number of changes that are described. */
 const SHOWN = 5
-/** Characters of each value. */
+/** Maximum number of characters of each value. */
 const VALUE = 80
 /** Deeper parts are compared as a whole. */
 const MAX_LEVELS = 6

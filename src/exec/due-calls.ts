@@ -21,7 +21,7 @@ export interface DueWorkOptions
 
 /** A call for an owner who is not connected. */
 export interface DueCall {
-  /** Of the job or watcher, for the log. */
+  /** Id of the job or watcher, for the log. */
   readonly id: string
   readonly caller: StoredCaller
   readonly tool: string
@@ -49,7 +49,7 @@ const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISAB
 
 /**
  * Calls tools with the rights that the owner has now. Never rejects, because no caller waits for the answer.
- * @param kind what calls, for the log
+ * @param kind for the log
  * @returns `POSTPONED` if the tool is missing in this process, and another process or a corrected entry may bring it
  */
 export function createDueCalls(options: DueWorkOptions, kind: 'job' | 'watcher') {

@@ -22,7 +22,7 @@ export interface DueEntry {
 
 export interface MissingTool {
   readonly since: number
-  /** Ids of these processes. */
+  /** Ids of the processes that lack the tool. */
   readonly in: readonly string[]
 }
 
@@ -80,7 +80,7 @@ export interface DueQueueOptions<T extends DueEntry>
    * @param mayPostpone false if its tool has been missing for so long that it must run
    */
   run(id: string, owner: string, claimed: T, mayPostpone: boolean): Promise<RunResult<T> | typeof POSTPONED>
-  /** What happens to an entry whose process died while running it. The process that stores the result notifies. */
+  /** Returns the result of a run whose process died. The process that stores this result notifies the owner. */
   abandoned(id: string, owner: string, value: T): RunResult<T>
 }
 
@@ -117,7 +117,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     else await alarms.set(id, nextAt)
   }
 
-  /** If planning fails, the check of all entries at start-up finds it. */
+  /** Does not throw: the check of all entries at start-up finds an entry without an alarm. */
   const trySetAlarm = (id: string, due: DueEntry): Promise<void> =>
     setAlarm(id, due).catch((error: unknown) =>
       log.warn('cannot set the alarm for a due job', { id, error: messageOf(error) }),

@@ -2,7 +2,7 @@ import { classifyFailure, type FailureClass, failureClasses, hintOf } from '../c
 import { asRecord } from '../core/is-record.ts'
 import { type ContentBlock, FAILURE_META, type McpResult, noticeBlock } from '../core/tool-result.ts'
 
-/** What a program reads about a failure of a server. */
+/** The `_meta` of a server's failed result, for programs. */
 export const toFailureMeta = (failure: FailureClass) => ({
   [FAILURE_META]: { class: failure, retryable: failureClasses[failure].retryable },
 })

@@ -27,7 +27,7 @@ export interface Inspections {
 /** Secrets are removed from errors even if the level allows them in results. */
 const VALUES: TripwireLevel = { level: 'values', opaque: [] }
 
-/** Most calls share one inspection, so that none is created for a call. */
+/** Creates one inspection for each level, which most calls share. */
 export function createInspections(values: readonly string[]): Inspections {
   let secrets = knownSecrets(values)
   const createForLevels = (): Readonly<Record<Tripwire, Inspection | undefined>> => ({
@@ -54,7 +54,7 @@ export function createInspections(values: readonly string[]): Inspections {
 const FORM = 'requestedSchema.properties'
 const FORMS = `inputRequests.*.params.${FORM}`
 
-/** As `inspect`, for a question of a server to a person. The URL of a page is for that person. */
+/** As `inspect`, for a question of a server to a person. The URL of a page stays unchanged, because the person opens it. */
 export function inspectQuestion<T>(params: T, inspection: Inspection): T {
   const formInspection = addOpaquePath(inspection, FORM)
   if (!isRecord(params) || params['mode'] !== 'url') return inspectValue(params, formInspection)
@@ -103,7 +103,7 @@ export function inspectObject<T extends object>(value: T, inspection: Inspection
 
 const joinPieces = (raw: readonly Buffer[]): Buffer => (raw.length === 1 ? (raw[0] as Buffer) : Buffer.concat(raw))
 
-/** A secret may be split between two texts. */
+/** True if a result may contain a secret, which may also be split between two texts. */
 const isSuspect = (latin1: string, value: object, { level }: TripwireLevel): boolean =>
   (level !== 'values' && mayNameCredential(latin1)) || mayHoldSecret(latin1) || textBlocksOf(value).length > 1
 
@@ -141,7 +141,7 @@ function redactSplitSecrets<T extends object>(value: T): T {
   return { ...value, content }
 }
 
-/** Searches each piece in turn: joined, they would need two more MiB of garbage collection for each MiB. */
+/** Searches each piece in turn, because joining them would create two MiB of garbage for each MiB. */
 function mayHoldSecrets(pieces: Pieces): boolean {
   let previous = ''
   for (const piece of pieces) {
@@ -187,7 +187,7 @@ export function inspectFailure(
   const message = hide(failure.message)
   const hint = hide(failure.hint)
   const data = inspectValue(failure.data, { secrets, tripwire })
-  // The error of an upstream may be the answer.
+  // Pegboard may relay an upstream's error to the client.
   const cause = isProtocolFailure(failure.cause)
     ? new ProtocolFailure(
         failure.cause.code,

@@ -61,7 +61,7 @@ export interface Check {
   readonly batchSize: number
 }
 
-/** True if the owner should be notified of a check. With `on_change`, the first has nothing to be compared with. */
+/** True if the owner should be notified of a check. With `on_change`, the first check notifies nobody. */
 export function shouldNotify(strategy: Strategy, { number, now, before, threshold, batchSize }: Check): boolean {
   switch (strategy) {
     case 'always':

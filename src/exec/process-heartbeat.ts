@@ -8,7 +8,7 @@ import type { SharedState } from '../state/shared-state.ts'
 /** Tells the processes that share a store that this one is alive while it has work. */
 export interface ProcessHeartbeat {
   readonly id: string
-  /** Call before work is stored. Resolves when the store has this process. */
+  /** Call this before work is stored. Resolves when a heartbeat is stored. */
   begin(): Promise<void>
   end(): void
   isAlive(id: string): Promise<boolean>
@@ -22,7 +22,7 @@ export interface ProcessHeartbeat {
   leave(): Promise<void>
 }
 
-/** A heartbeat: its time, and the process on this machine. */
+/** A heartbeat: its time, and the mark by which others on this machine see that the process has ended. */
 interface Heartbeat {
   readonly at: number
   readonly mark?: string
@@ -34,7 +34,7 @@ const CHECK_MS = 5_000
 /** When to check again whether another process still runs its work. Rounded up, so that all processes use one alarm. */
 export const nextCheckAt = (now: number): number => Math.ceil((now + CHECK_MS) / CHECK_MS) * CHECK_MS
 
-/** Lifetime of a heartbeat: a slow process is not dead. */
+/** Lifetime of a heartbeat. Three intervals, so that a slow process does not count as dead. */
 const BEAT_TTL_MS = 15_000
 /** Processes that only wait for due work send heartbeats less often. */
 const MEMBER_BEAT_MS = 60_000
@@ -95,7 +95,7 @@ export function createProcessHeartbeat(
     if (work > 0) sendBeat().catch(logFailure)
   }
   shared.onReconnect(startGracePeriod)
-  // The same if the clock was set or the machine slept: the lifetimes are wrong.
+  // Also after the clock was set or the machine slept, because lifetimes are wrong then.
   const detectJump = createJumpDetector(clock)
   function checkClock(): void {
     if (detectJump() !== 0) startGracePeriod()

@@ -27,7 +27,7 @@ export interface RecentCall {
   readonly place?: string
 }
 
-/** The latest calls, with their arguments for a while. Nothing of them is stored. */
+/** The latest calls, and for some minutes their arguments. Kept only in memory. */
 export interface RecentCalls {
   run(request: CallRequest, run: Run, call: () => Promise<ToolResult>): Promise<ToolResult>
   /** Oldest first. */

@@ -15,7 +15,7 @@ import { joinServerIds } from '../view/unread-servers.ts'
 import type { ViewTool } from '../view/view.ts'
 import { toFailureMeta } from './explain-failure.ts'
 
-/** Upper limit for all tools, in milliseconds. */
+/** Maximum duration of a call of any tool, in milliseconds. */
 export const MAX_CALL_MS = 600_000
 
 export const createCancelledError = (): PegboardError =>
@@ -34,7 +34,7 @@ export function createTimeoutError({ id, timeoutMs, timeoutSetting }: Tool, afte
   })
 }
 
-/** The error of a call that was running when the server stopped: who repeats it may do its work twice. */
+/** The error of a call that was running when the server stopped. A repeated call may do its work twice. */
 export function explainStop(error: unknown, { id, effect, idempotent }: Tool): unknown {
   if (!isShuttingDown(error) || effect === 'read' || idempotent) return error
   return new PegboardError(
@@ -76,7 +76,7 @@ export function createNotOfferedError(entry: ViewTool, input: unknown, issues: r
   )
 }
 
-/** Messages repeat names and values of the caller, so they are cut. */
+/** Messages contain names and values of the arguments, so they are cut. */
 const MAX_ISSUE_CHARS = 400
 const clipText = (text: string, max: number): string => (text.length > max ? `${text.slice(0, max)}…` : text)
 const quoteShort = (value: unknown): string => clipText(JSON.stringify(value) ?? 'this', 60)
@@ -132,7 +132,7 @@ export function toPegboardError(error: unknown, callId: string, tool: string, kn
 }
 
 /**
- * A plain Error of an author is shown; a bug is not. An upstream's own error stays the cause, because it is relayed.
+ * Shows the message of a plain Error of an author, but not that of a bug. An upstream's error stays the relayed cause.
  */
 function translateError(
   error: unknown,
@@ -187,10 +187,10 @@ export function placeOf(error: unknown): string | undefined {
 
 /** Drop-ins are imported as `file:///…/dice.ts?v=…`; removing types keeps their lines. */
 const FRAME_OF_DROP_IN = /([^\s()/]+\.[cm]?[jt]sx?)\?v=[\w.]+:(\d+):\d+/
-/** CommonJS files and plain scripts have paths without `v`. */
+/** CommonJS files and plain scripts have paths without `?v=`. */
 const FRAME_BELOW_FOLDER = /^(?:.*[/\\])?([^/\\]+\.[cm]?[jt]sx?):(\d+):\d+\)?$/
 
-/** Longer lines are part of a message. */
+/** A longer line is part of a message, not a stack frame. */
 const MAX_FRAME = 1_000
 
 interface Place {

@@ -39,9 +39,9 @@ export interface RunningCalls {
   stop(): Promise<void>
 }
 
-/** Text in the arguments of all calls of a principal that run or wait: a call takes several times as much memory. */
+/** Maximum characters in the arguments of a principal's running and waiting calls. Calls take several times that memory. */
 const MAX_HELD_TEXT = 64 * 1024 * 1024
-/** Arguments that are not counted, because others bound the number of calls. */
+/** Shorter arguments are not counted, because other limits bound the number of calls. */
 const SMALL_TEXT = 4 * 1024
 /** Time for a tool to react after the grace period. */
 const ABORT_GRACE_MS = 200

@@ -79,11 +79,11 @@ const createNeverError = (cron: string): PegboardError =>
     hint: 'Choose a day that one of its months has.',
   })
 
-/** A week of minutes. */
+/** Maximum that `skippedRuns` counts: a week of minutes. */
 const MAX_SKIPPED = 10_080
 const STEP = 500
 
-/** The number of times after `from`, up to `now`, without changes to or from summer time. */
+/** Number of runs after `from`, up to `now`. Ignores changes to and from summer time. */
 export function skippedRuns(cron: string, timezone: string, from: number, now: number): number {
   // Cron has no shorter interval than a minute.
   if (now - from < 60_000) return 0

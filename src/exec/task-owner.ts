@@ -12,6 +12,6 @@ export const lastingOwner = ({ principal, profile }: Pick<Caller, 'principal' | 
   JSON.stringify([principal, profile])
 
 /** The caller without session and message, so that it cannot be asked anything. */
-export function withoutConnection({ session: _gone, turn: _over, ...caller }: Omit<Caller, 'supports'>): Caller {
+export function withoutConnection({ session: _session, turn: _turn, ...caller }: Omit<Caller, 'supports'>): Caller {
   return { ...caller, supports: { elicitation: false, sampling: false, roots: false } }
 }

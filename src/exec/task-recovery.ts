@@ -14,13 +14,13 @@ export interface TaskRecovery {
   start(): Promise<void>
   /** Plans a check for the case that the process of a task dies. Never rejects: the check at start-up finds the task too. */
   scheduleCheck(id: string): Promise<void>
-  /** The task as it is now. Recovers it first if it claims to run in a dead process. */
+  /** The task as it is now. Recovers the task first if its process died. */
   currentState(row: StoredDocument<StoredTask>): Promise<Task>
   /** Recovers no more tasks, but leaves them to other processes. */
   drain(): void
 }
 
-/** Maximum number of attempts, for a task that ends its process each time. */
+/** Maximum number of attempts, because a task may crash its process each time. */
 const MAX_TRIES = 5
 
 /** @param emitEnd called for each task that was marked as interrupted */
@@ -119,7 +119,7 @@ export function createTaskRecovery(
   }
 }
 
-/** The owner of a task with current rights, or the refusal if it lost access. */
+/** The owner of a task with current rights, or the error if the owner lost access. */
 export function currentOwner({ caller }: StoredTask, lookUpRights: RightsLookup): Caller | PegboardError {
   try {
     return refreshCaller(caller, lookUpRights)

@@ -33,7 +33,7 @@ export function toWireTask(task: Task, ttlMs: number): Json {
 function statusOf({ status, questions, answer }: Task): string {
   if (status === 'running') return questions ? 'input_required' : 'working'
   if (status === 'cancelled') return 'cancelled'
-  // A failed tool has a result that says so.
+  // A tool that fails completes its task, with a result that has `isError`.
   return answer && 'result' in answer && status !== 'interrupted' ? 'completed' : 'failed'
 }
 
@@ -59,6 +59,6 @@ export const taskRequests =
     return {}
   }
 
-/** True if a name can be that of a task here: a handle, or a shorter one of earlier versions. */
+/** True if this can be the id of one of Pegboard's tasks. Earlier versions created shorter ids. */
 export const isOwnTask = (name: unknown): name is string =>
   typeof name === 'string' && /^(?:[0-9a-z]{25}|[0-9a-f]{12})$/.test(name)

@@ -23,7 +23,7 @@ const MAX_RESULT_BYTES = 64 * 1024 * 1024
 export interface TaskRun {
   readonly owner: string
   readonly abort: AbortController
-  /** Number of callers that wait for its end; with any, no notice is sent. */
+  /** Number of callers that wait for the task. If any waits, the owner gets no notice. */
   awaited: number
   /** Revision that was written last. If another process has written since, the result of this one is dropped. */
   revision: number
@@ -48,7 +48,7 @@ export interface TaskRuns {
   run(taskRun: TaskRun, request: CallRequest): { failure?: unknown }
   /** As `run`, for a call that runs already. */
   track(taskRun: TaskRun, work: Promise<ToolResult>): { failure?: unknown }
-  /** A question of the task. Waits for the answer. */
+  /** Asks the client a question of the task, and waits for the answer. */
   ask(taskRun: TaskRun, method: string, params: unknown, signal?: AbortSignal): Promise<unknown>
   /** Ignored if the task has another owner or does not run here. */
   reply(owner: string, id: string, answers: Json): void

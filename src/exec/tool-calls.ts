@@ -33,7 +33,7 @@ import { traceCall } from './traced-call.ts'
 import { createUsage, type Usage } from './usage.ts'
 
 export interface CallRequest {
-  /** In any spelling that a view resolves. */
+  /** Name of the tool, in any spelling that a view resolves. */
   readonly name: string
   readonly input: unknown
   readonly caller: Caller
@@ -51,7 +51,7 @@ export interface CallRequest {
   readonly onProgress?: (done: number, total?: number, message?: string) => void
   /** The rounds of the conversation that the call belongs to, if Pegboard runs it. */
   readonly loop?: ToolLoop
-  /** Its position in the output of the outer call (default: an output of its own). */
+  /** The call's part of the output of the outer call (default: an output of its own). */
   readonly part?: OutputPart
   /** Number of calls around this one, at most three. */
   readonly depth?: number
@@ -122,7 +122,7 @@ interface ActiveCall {
   hasStarted: boolean
 }
 
-/** The only way to run a tool. */
+/** Creates the only function that runs tools. */
 export function createCalls(options: CallsOptions): Calls {
   const { views, settings, log, gate, audit, hiddenTools, observer, recent, inspections, clock = systemClock } = options
   const { resolve, resolveOrAwait } = createCallResolver(options)
@@ -266,7 +266,7 @@ export function createCalls(options: CallsOptions): Calls {
     return { kind: 'mcp', result: explained.result }
   }
 
-  /** For a call that its client repeats, with an answer to its server. */
+  /** Keeps the approval for a client that repeats the call with an answer for the server. */
   function keepApproval({ request: { caller }, approved, approvedBefore }: ActiveCall): void {
     if (approved && !approvedBefore) gate.keepApproval({ tool: approved.entry.tool, input: approved.input, caller })
   }

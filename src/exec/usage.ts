@@ -10,7 +10,7 @@ export interface ToolCount {
   readonly tool: string
   readonly calls: number
   readonly failures: number
-  /** Average of the successful calls. */
+  /** Average duration of successful calls, in milliseconds. */
   readonly ms: number
 }
 
@@ -25,12 +25,12 @@ export interface Usage {
   counts(principal: string): readonly ToolCount[]
   /** Loads stored counts and starts to store new ones. */
   start(store: UsageStore): Promise<void>
-  /** Stores what is not stored yet. */
+  /** Stores the counts that are not stored yet. */
   stop(): Promise<void>
 }
 
 export interface UsageStore {
-  /** True if there are counts from before. */
+  /** True if an earlier process stored counts. */
   readonly hasStored: boolean
   readonly table: () => Table<StoredCount>
   readonly clock: Clock
