@@ -112,7 +112,7 @@ export async function editAliases(
   return { edit: { path: file, before: text, after: editJson(text, changes) }, placed, unplaced }
 }
 
-/** Whether the file has the entry of the server or API, and nothing else where its tools are configured. */
+/** True if the file has the entry of the server or API, and an object (or nothing) where its tools are configured. */
 function canHoldAlias(written: unknown, [section = '', id = '', ...rest]: EditPath): boolean {
   const entry = isRecord(written) ? memberOf(memberOf(written, section), id) : undefined
   if (!isRecord(entry)) return false

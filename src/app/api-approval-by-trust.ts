@@ -9,7 +9,7 @@ import { reviewHint, type Trust, waitingNote } from '../trust/trust.ts'
 import { type LostRules, lostRuleSentence } from '../upstream/catalog-publisher.ts'
 import { otherToolsNamed, otherToolsTo } from '../upstream/other-owner-tools.ts'
 
-/** Approves operations of APIs as tools of servers are approved, under a name that no server has. */
+/** Approves operations of APIs like tools of servers, under a name in the lock file that no server has. */
 export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRules?: LostRules): Approval => ({
   fingerprint,
   assess(id, settings, tools) {

@@ -12,9 +12,9 @@ import type { LiveSettings } from './live-settings.ts'
 import type { Package } from './package-info.ts'
 import type { SecretGuard } from './secret-guard.ts'
 
-/** What the parts of an app are made of. Each part names what else it needs. */
+/** What every part of an app gets. The options of a part extend this. */
 export interface AppBase {
-  /** As Pegboard started. Sections that change while it runs are read from `settings.config`. */
+  /** The configuration at the start. Read sections that can change while Pegboard runs from `settings.config`. */
   readonly config: Config
   readonly settings: LiveSettings
   readonly state: AppState

@@ -20,7 +20,7 @@ const LOADING_WAIT_MS = 5_000
 
 export type AppModules = ReturnType<typeof createAppModules>
 
-/** The modules of this configuration, and how far they are loaded. */
+/** Loads the modules of this configuration. */
 export function createAppModules(options: AppModulesOptions) {
   const { config, settings, catalog, log, packageInfo: own } = options
   const { clock } = options.state
@@ -91,7 +91,7 @@ function isSameFolder(a: string, b: string): boolean {
   try {
     return realpathSync(a) === realpathSync(b)
   } catch {
-    // The resolved path, or the path itself if the folder does not exist.
+    // One of the folders does not exist.
     return false
   }
 }

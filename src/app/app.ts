@@ -85,7 +85,7 @@ export interface AppOptions extends RecordingOptions {
   readonly everyModule?: boolean
   /** Remembers the latest calls, and enables `App.openUi`; default false. */
   readonly page?: boolean
-  /** Folder of what `pegboard undo` needs; default `dirs.state`. */
+  /** Folder for the data of `pegboard undo`; default `dirs.state`. */
   readonly setupDir?: string
   /** Called while an optional search model is being loaded. */
   readonly onModelProgress?: (progress: LoadProgress) => void
@@ -125,7 +125,7 @@ export interface App extends MetaHost {
   /** Connects to the shared state, if the configuration names one. @throws PegboardError E_STATE */
   open(): Promise<void>
   /**
-   * Opens, and loads modules. Tools of known servers are in the catalog when it resolves; connections follow.
+   * Opens the state, and loads modules. Tools of known servers are in the catalog when it resolves; connections follow.
    * @throws PegboardError E_STATE
    */
   start(): Promise<void>
@@ -197,7 +197,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         error: messageOf(error),
       }),
     nameHolderStore(dirs.state, config.file ?? dirs.workspace, (error) =>
-      log.warn('cannot store or read who has which name', { error: messageOf(error) }),
+      log.warn('cannot store or read the holders of tool names', { error: messageOf(error) }),
     ),
   )
   const claimNames = (): void => catalog.claim(claimedNames(current(), [packageInfo.modules, current().modulesDir]))
@@ -259,7 +259,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
   })
   const { upstreams, apis } = remote
   const recent = options.page ? createRecentCalls(clock) : undefined
-  // Tools may start tasks that call tools as clients do, so this part gets the last one as a function.
+  // Tools may start tasks that call tools as clients do. So the runtime gets `surface`, which is created later, as a function.
   const runtime = createToolRuntime({
     ...base,
     audit,
@@ -428,7 +428,7 @@ export function createApp(config: Config, options: AppOptions = {}): App {
     async drain(graceMs) {
       deferred.drain().catch((error: unknown) => log.error('stopping failed', { error }))
       await calls.drain(graceMs)
-      // First the tasks: they are then interrupted, instead of failing because their calls are aborted.
+      // Tasks first, so that they are interrupted and do not fail because their calls are aborted.
       await Promise.all([deferred.stop(), calls.stop()])
     },
     async stop() {

@@ -51,7 +51,7 @@ export interface CatalogSearchOptions extends AppBase {
   usage(principal: string): (tool: string) => number
   /** Ids of tools that this principal often calls before and after one. */
   around(principal: string, tool: string): UsedWith
-  /** Ids of tools that come first. */
+  /** Ids of tools to rank first for a caller. */
   first(caller: Caller): readonly string[]
   /** True while servers connect for the first time. */
   arriving(): boolean
@@ -91,7 +91,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
       options.onModelLost()
     },
   })
-  // Created for the first query, or ahead of it: a first list needs none of its code.
+  // Created for the first query or for indexing, because listing tools needs none of this code.
   const search = lazy(() =>
     createToolSearch({
       log,
@@ -107,7 +107,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     try {
       return includedAtlas()
     } catch {
-      // The index has logged it.
+      // The search index logs the error.
       return undefined
     }
   })

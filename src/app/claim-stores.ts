@@ -7,7 +7,7 @@ import type { ClaimStore } from '../upstream/resource-claims.ts'
 const keyOf = (text: string): string => hash('sha256', text).slice(0, 32)
 
 /**
- * Stores one file for each server and configuration, because configurations that share a state folder may use one name
+ * Stores the owners of resources, in one file for each server and configuration, because configurations that share a state folder may use one name
  * for different servers.
  * @param configuration identifies the configuration
  */
@@ -19,7 +19,7 @@ export function claimStore(state: string, configuration: string, onError: (error
   }
 }
 
-/** Stores who has the names that several servers could have, in one file for each configuration. */
+/** Stores the holders of names that several servers want, in one file for each configuration. */
 export function nameHolderStore(state: string, configuration: string, onError: (error: unknown) => void): HolderStore {
   const files = createFileStore<unknown>(join(state, 'names'), onError)
   const key = keyOf(configuration)

@@ -26,7 +26,7 @@ export function claimedNames(config: Config, folders: readonly (string | undefin
 
 const OWN_NAME = 'pegboard'
 
-/** File names, which are the names of modules nearly always. Helpers begin with `_`. */
+/** The file names in a folder. Nearly every module has the name of its file. Helpers begin with `_`. */
 function modulesIn(folder: string | undefined): string[] {
   try {
     const found = folder === undefined ? [] : readdirSync(folder)

@@ -30,7 +30,7 @@ export interface ClientToolsOptions extends AppBase {
 /** How long lists of planned work have a note that the state was damaged. */
 const LOSS_NOTICE_MS = 7 * 24 * 60 * 60_000
 
-/** What clients see: the tools that are listed, the meta-tools, and search. */
+/** Creates what clients see: the tools that are listed, the meta-tools, and search. */
 export function createClientTools(options: ClientToolsOptions) {
   const { config, settings, state, catalog, views, view, log, observer, remote, runtime } = options
   const { clock, shared } = state
@@ -136,7 +136,7 @@ export function createClientTools(options: ClientToolsOptions) {
     exposures,
     search,
     forget(session: string): void {
-      // First, because it reads the exposure of the session, which would then be remembered again.
+      // Receipts first: they read the exposure of the session, which would otherwise be remembered again.
       options.receipts?.end(session)
       exposures.forget(session)
       injected.forget(session)

@@ -102,6 +102,6 @@ export function createServerHost(parts: ServerHostOptions): { readonly host: Ser
   return { host: serverHost, close: resumes.close }
 }
 
-/** How long a call is kept for a client that returns with the answer of its user. */
+/** How long Pegboard keeps a call whose client returns with the answer of its user, in milliseconds. */
 const longestApprovalMs = ({ policy, profiles }: Config): number =>
   Math.max(...[policy, ...Object.values(profiles).map((profile) => profile.policy)].map((one) => one.approvalTimeoutMs))

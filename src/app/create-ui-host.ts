@@ -28,17 +28,17 @@ import { notFound, type UiContext } from './ui-parts.ts'
 import { listTools, searchTools, showTool, tryTool } from './ui-tools.ts'
 
 const MAX_STDERR_LINES = 50
-/** Bytes of a token of text, for results whose text is gone. */
+/** Assumed bytes of a token, because the text of a result is not kept. */
 const BYTES_PER_TOKEN = 4
 
 export type UiHostOptions = Omit<UiContext, 'caller' | 'toSafeText'> & {
   hide(text: string): string
   readonly version: string
-  /** Folder of what `pegboard undo` needs. */
+  /** Folder for the data of `pegboard undo`. */
   readonly setupDir: string
 }
 
-/** What the page shows and does, by the functions that commands and tools use. */
+/** Creates what the page shows and does, with the functions that commands and tools use. */
 export function createUiHost(options: UiHostOptions): UiHost {
   const { app, clock, recent, log } = options
   const callers = new Map<string, Caller>()

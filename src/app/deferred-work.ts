@@ -78,7 +78,7 @@ export function createDeferredWork(options: DeferredWorkOptions) {
   const inbox = createInbox(shared, clock, log)
   tasks.onEnd((owner, task) => inbox.add(owner, noticeOf(task)))
 
-  /** Undefined if the caller has no access any more. The call reports that. */
+  /** Undefined if the caller lost its access. The call then fails with that error. */
   const withCurrentRights = <T>(who: StoredCaller, find: (caller: Caller) => T): T | undefined => {
     try {
       return find(refreshCaller(who, lookUpRights))

@@ -194,7 +194,7 @@ function explainMissing(session: ExplainContext, name: string): Verdict {
   return { tool: name, profile: session.caller.profile, visible: false, ...missing }
 }
 
-/** Names a server that would have the tool. */
+/** Explains a tool of a configured server: a setting disables it, or its tools are unknown. */
 function explainByServer(session: ExplainContext, dotted: string): Missing | undefined {
   for (const [id, settings] of Object.entries(session.config.servers)) {
     const { ownerName, action } = splitName(dotted, id, settings)
@@ -275,23 +275,23 @@ export function findLeftOut(
     const filters = createFilters(settings)
     if (!settings.enabled || filters.length === 0) continue
     const { action } = splitName(dotted, id, settings)
-    const ownName = byNameHere(offeredBy(id), settings).get(action)
+    const ownName = indexOwnNames(offeredBy(id), settings).get(action)
     const filter = ownName === undefined ? undefined : leftOutBy(filters, ownName)
     if (filter !== undefined) return { id: `mcp_${id}.${action}`, setting: `${settings.where}.${filter}` }
   }
   return undefined
 }
 
-/** Tools that a server offers or offered last, by their names here. Empty for a server that was never read. */
+/** Own names of the tools that a server offers or offered last, as `indexOwnNames` has them. Empty for a server that was never read. */
 function readOfferedTools({ app, config }: ExplainContext, id: string): ReadonlyMap<string, string> {
   const settings = config.servers[id] as Config['servers'][string]
   const running = app.upstreams.offered(id)
   const names = running.length > 0 ? running : (readKnownTools(config, settings) ?? []).map(({ name }) => name)
-  return byNameHere(names, settings)
+  return indexOwnNames(names, settings)
 }
 
-/** The own names of tools, by themselves and by the last parts of their ids. */
-function byNameHere(names: readonly string[], settings: Config['servers'][string]): ReadonlyMap<string, string> {
+/** Own names of tools, by the own name and by the last part of the id. */
+function indexOwnNames(names: readonly string[], settings: Config['servers'][string]): ReadonlyMap<string, string> {
   const actions = actionNames(names, settings)
   return new Map(names.flatMap((own) => [[own, own] as const, [actions.get(own) ?? own, own] as const]))
 }

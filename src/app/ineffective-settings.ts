@@ -89,7 +89,7 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
     unmatchedRules: unmatched,
     /** The same, or undefined while tools are still arriving, because listing them now would delay calls. */
     unmatchedRulesIfCalm: unmatchedIfCalm,
-    /** Those that a caller may learn about. Empty while tools are still arriving. */
+    /** The unmatched rules that a caller may learn about. Empty while tools are still arriving. */
     unmatchedRulesFor(caller: Caller): readonly UnmatchedRule[] {
       const snapshot = catalog.snapshot()
       const { policy } = view(caller)

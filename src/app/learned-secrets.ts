@@ -17,7 +17,7 @@ export function createLearnedSecrets(onNew: (secrets: readonly string[]) => void
 
   return {
     secrets: (): readonly string[] => [...learnedSecrets],
-    /** The same store. Records the secrets that are read or written. */
+    /** Wraps a store: records the secrets that are read from it or written to it. */
     from: ({ read, write }: TokenStore): Pick<TokenStore, 'read' | 'write'> => ({
       async read(key) {
         const grant = await read(key)

@@ -15,7 +15,7 @@ export interface LiveSettings {
   /** True if the section `tools` removes the limit of a tool. */
   hasUnlimitedTool(): boolean
   hasProfile(name: string): boolean
-  /** Holds until the next reload. */
+  /** Sets a flag until the next reload. */
   setFlag(profile: string, flag: string, value: boolean): void
   /** Applies those sections that need no restart. Resets the flags. */
   reload(next: Config): ReloadPlan

@@ -11,7 +11,7 @@ import { isSeenFile } from './app-modules.ts'
 
 /**
  * Waits for whatever may bring a tool that the caller does not have: modules that are being loaded, then servers.
- * @returns whether it is worth looking again
+ * @returns true if the name may be known now
  * @throws PegboardError E_LOADING if a file that may contain it is still being loaded, E_TOOL_DISABLED if the operator
  * disabled its server, E_UPSTREAM_UNAVAILABLE if the entry of its server is invalid
  */

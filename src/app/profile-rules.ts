@@ -74,7 +74,7 @@ function ownersOf({ profiles }: Config, modules: ModuleIds): ReadonlyMap<string,
   return owners
 }
 
-/** Short owner ids by other names of the servers: those of the file, in lower case, and those that a profile uses. */
+/** Short owner ids of servers, by their other names: keys in the file, in lower case, and names that a profile uses. */
 export function renamedIn({ servers }: Config, modules: ModuleIds, profile?: ProfileSettings): OwnerRenames {
   const named = Object.entries(profile?.servers ?? {})
   const ownerIds = moduleIds(profile?.servers ?? {})

@@ -46,7 +46,7 @@ export interface ProgramFiles {
 /**
  * The files that a server's program runs, loads and reads secrets from, as far as its command, arguments and
  * environment show.
- * @param tooLarge folders that are no package, whatever is in them
+ * @param tooLarge folders that never count as one package, such as the home folder
  */
 export function filesOfProgram(
   target: StdioTarget,

@@ -50,7 +50,7 @@ export function createOwnFiles(
 function ownFilesOf(config: Config, env: Environment, installed: string): OwnFiles {
   const { file, dirs, modulesDir, search, servers, openapi } = config
   const folder = file && dirname(file)
-  // Secrets, what `undo` needs and compiled code of Pegboard are there, whatever the configuration says.
+  // Pegboard keeps secrets, data of `undo` and compiled code there, even if the configuration names other folders.
   const fallback = defaultDirs({ env, cwd: process.cwd() }, process.cwd())
   const homes = [env['HOME'], env['USERPROFILE']]
   const targets = Object.values(servers).flatMap(({ target }) => (target.kind === 'stdio' ? [target] : []))

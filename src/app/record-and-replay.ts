@@ -15,9 +15,9 @@ export interface RecordingOptions {
 }
 
 export interface AppRecording extends RecordAndReplay {
-  /** A recording holds all lists, so those of earlier runs are not used. */
+  /** True while recording or replaying. Then lists that earlier runs stored are not used. */
   readonly isOn: boolean
-  /** The servers as they are connected. */
+  /** The settings to connect the servers with. In a replay, nobody logs in. */
   serversOf(servers: Readonly<Record<string, ServerSettings>>): Readonly<Record<string, ServerSettings>>
   close(): Promise<void>
 }
@@ -37,7 +37,6 @@ export function createAppRecording(
     return {
       isOn: true,
       replay: createReplay(replay, scrub.all),
-      // Nobody logs in to a recording.
       serversOf: (servers) =>
         Object.fromEntries(Object.entries(servers).map(([id, { auth: _auth, ...settings }]) => [id, settings])),
       close: async () => undefined,

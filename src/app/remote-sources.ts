@@ -30,7 +30,7 @@ export interface RemoteSourcesOptions extends AppBase {
   readonly connectDelayMs: { readonly cold?: number; readonly known?: number } | undefined
 }
 
-/** A message is longer than the result in it, and lists may be longer than any result. */
+/** Minimum of the limit for messages, because lists may be longer than any result. */
 const MIN_FRAME_BYTES = 16 * 1024 * 1024
 /** In JSON, one byte of a result can take three bytes. */
 const JSON_BYTES = 3

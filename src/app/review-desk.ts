@@ -48,7 +48,7 @@ export interface WaitingTool {
   readonly state: QuarantineReason['why'] | 'first'
   readonly findings: readonly Finding[]
   readonly changes: readonly Change[]
-  /** The approved definition is not stored on this machine. */
+  /** True if this machine does not have the approved definition. */
   readonly unknownBefore: boolean
 }
 
@@ -56,12 +56,12 @@ export interface ReviewedServer {
   /** For an API `openapi.<id>`, as in the lock file. */
   readonly id: string
   readonly trust: TrustMode
-  /** The tools were read on this machine before. */
+  /** True if this machine has read the tools before. */
   readonly seen: boolean
   readonly waiting: readonly WaitingTool[]
-  /** Rejected in a review until they change. */
+  /** Names of tools that a review rejected. They stay rejected until they change. */
   readonly rejected: readonly string[]
-  /** In the lock file, but no longer offered. */
+  /** Names of tools in the lock file that the server does not offer. */
   readonly gone: readonly string[]
 }
 
@@ -69,7 +69,7 @@ export interface ReviewDesk {
   readonly file: string
   readonly lock: Lock
   readonly approvedDefinitions: ReturnType<typeof createFileStore<StoredDefinitions>>
-  /** Fingerprints by tool of what a person was shown and has not decided about. */
+  /** Fingerprints, by tool, of definitions that a person has seen and not decided about. */
   readonly shownFingerprints: ReturnType<typeof createFileStore<Readonly<Record<string, string>>>>
   /** Servers, then APIs. */
   readonly entries: ReadonlyMap<string, ReviewEntry>
@@ -261,7 +261,7 @@ function forgetShown(desk: ReviewDesk, id: string, decided: readonly string[]): 
   desk.shownFingerprints.set(shownKey(desk, id), Object.fromEntries(left))
 }
 
-/** A server may change a tool between the look of a person and the decision. @throws ReviewError */
+/** Rejects a decision about a tool that changed after the person saw it. @throws ReviewError */
 function assertShown(
   id: string,
   chosen: readonly ListedDefinition[],

@@ -36,9 +36,9 @@ export function createIndexing(options: IndexingOptions) {
   let latestStart = 0
   let unlisten: (() => void) | undefined
 
-  function indexNow(): void {
+  function syncTools(): void {
     const snapshot = catalog.snapshot()
-    // Unchanged if only the state of an owner changed.
+    // `snapshot.tools` is the same object if only the state of an owner changed.
     const text = written?.version ?? 0
     if (indexed === snapshot.tools && indexedText === text) return
     indexed = snapshot.tools
@@ -59,7 +59,7 @@ export function createIndexing(options: IndexingOptions) {
     if (arriving() && clock.now() < latestStart) scheduleIndexing()
     else {
       cancelTimer = undefined
-      indexNow()
+      syncTools()
       search()
         .warm()
         .then(done, (error) => log.error('indexing failed', { error }))
@@ -68,7 +68,7 @@ export function createIndexing(options: IndexingOptions) {
 
   return {
     /** Schedules the current tools for indexing; a query, or `follow`, does the work. */
-    now: indexNow,
+    now: syncTools,
     /** Indexes now and after each change, ahead of the first query. May be called again. */
     follow(): void {
       unlisten ??= catalog.onChange(scheduleIndexing)

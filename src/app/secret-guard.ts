@@ -20,9 +20,9 @@ export interface SecretGuard {
   inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T
   /** The same for a question that an owner asks. */
   inspectQuestion(caller: Caller, owner: string, params: unknown): unknown
-  /** The same store, whose tokens are treated as secrets from then on. */
+  /** Wraps a store, so that the tokens in it are treated as secrets. */
   learnFrom(store: TokenStore): TokenStore
-  /** The configuration has changed. */
+  /** Call it when the configuration has changed. */
   update(): void
 }
 

@@ -42,7 +42,7 @@ export interface ServiceProviderOptions extends AppBase {
   profileOf(caller: Caller): Profile
   reload(name?: string): Promise<Report>
   processes(): Processes
-  /** The caller with its current rights; undefined if it has no access any more. */
+  /** The caller with its current rights; undefined if it lost its access. */
   refreshCaller(caller: StoredCaller): Caller | undefined
   facts(caller: Caller): FactStore
   /** `null` if the owner has no such task. */

@@ -68,7 +68,7 @@ export function createTelemetry({ config, env, version, log }: TelemetryOptions)
     registry,
     /** Adds gauges of the parts. Call it once. */
     observeParts: (parts: GaugeSources): void => addGauges(registry, parts),
-    /** Loads what sends measurements, which takes a while and delays nothing. */
+    /** Starts to load the packages that send measurements, in the background. */
     start(): void {
       if (sends) void load()
       stopProcess ??= addProcessMetrics(registry)

@@ -11,7 +11,7 @@ import type { TokenStore } from '../upstream/oauth/token-store.ts'
 import type { App } from './app.ts'
 import type { DeferredWork } from './deferred-work.ts'
 
-/** What the page is made of. */
+/** What the functions behind the page share. */
 export interface UiContext {
   readonly app: App
   config(): Config
@@ -29,6 +29,6 @@ export interface UiContext {
   toSafeText(text: string): string
 }
 
-/** The error for a name that the page has from an older state. */
+/** The error for a name that does not exist, because the page shows an older state. */
 export const notFound = (what: string, name: string): PegboardError =>
   new PegboardError('E_NOT_FOUND', `There is no ${what} "${name.slice(0, 80)}".`, { hint: 'Reload the page.' })

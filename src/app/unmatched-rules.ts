@@ -115,7 +115,7 @@ function describeMatches(name: string, owner: Owner): string | undefined {
   return `${total} tools: ${[`${shown}${rest}`, waitingText].filter(Boolean).join(' and ')}`
 }
 
-/** Creates a function that is true if one of the rules matches a tool, for whatever caller. */
+/** Creates a function that is true if one of the rules matches a tool, whoever the caller is. */
 function createMatcher({ variants, permits }: RulePattern): (tool: Tool) => boolean {
   const rules = variants.map((rule) => createRule(rule, permits))
   return (tool) => rules.some((rule) => rule.matches(tool))
@@ -147,7 +147,7 @@ export const ownersNamedIn = ({ owners }: UnmatchedRule, { ownersNamed }: Pick<S
   owners.flatMap((head) => (head === undefined ? [] : [...ownersNamed(head)]))
 
 /**
- * Rules that certainly match no tool: all servers that they may concern are known, and what they name is not off.
+ * Rules that certainly match no tool: the tools of all owners that they may concern are known, and some owner that they name is on.
  * @param unknownOwners ids of owners whose tools are not known yet
  */
 export const certainlyUnmatched = (
