@@ -37,7 +37,7 @@ export interface ToolBinding {
   /** The options of the module for a profile that changes them; default `config` for all. */
   readonly configFor?: (profile: Profile) => unknown
   readonly log: Log
-  /** The schemas were checked before. They are converted on first access, which takes zod a millisecond each. */
+  /** True if the build has checked the schemas. They are converted on first access, because zod takes 1 ms for each. */
   readonly isBundled?: boolean
   /** The part of the host that `available` and `assemble` may read; default nothing. */
   readonly servicesFor?: ServicesFor
@@ -95,7 +95,7 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
     throw createShapeError(`${id} is read-only: set its effect to "read", or name its targets in writes`)
   /** Results of other tools. If the author returns one, it is passed on unchanged. */
   const callResults = once(() => new WeakSet<object>())
-  /** The context that the author's function receives. */
+  /** Creates the context that the author's function receives. */
   const createAuthorContext = (ctx: CallContext): CallContext => {
     const config = configFor(ctx.profile)
     const context: CallContext = {
@@ -134,7 +134,7 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
       return availability === true || typeof availability === 'string' ? availability : 'it is not available now'
     },
     assemble(caller, nameOf, profile) {
-      // Its schema is then not converted until somebody reads it.
+      // The tool itself, so that its schema is not converted until it is read.
       if (!def.assemble) return this
       const draft = def.assemble(contextFor(caller, profile, nameOf), {
         description: def.description,
@@ -202,12 +202,12 @@ function throwReturnedError(result: unknown): void {
   throw new ToolError(error as string, Object.keys(data).length > 0 ? { data } : {})
 }
 
-/** The files that it sent are already in the output that it shares with its caller. */
+/** Removes the files of an inner call's result, because they are already in the output that both calls share. */
 const withoutFiles = (result: ToolResult): ToolResult => (result.kind === 'value' ? { ...result, files: [] } : result)
 
 const emptyInput: JsonSchema = freeze({ type: 'object', properties: {} })
 
-/** A frozen JSON Schema. Objects that schema libraries create may have accessors. */
+/** Freezes a JSON Schema deeply, but no object of a schema library, because it may have accessors. */
 function freeze<T>(schema: T): T {
   if (typeof schema !== 'object' || schema === null || Object.isFrozen(schema) || isStandardSchema(schema))
     return schema

@@ -80,7 +80,7 @@ function checkNames(
 const acceptsMoreNames = (json: JsonSchema): boolean =>
   isRecord(json['additionalProperties']) || json['additionalProperties'] === true || isRecord(json['patternProperties'])
 
-/** Those of the absent parameters without which the input is invalid. */
+/** The absent parameters that the input needs in order to be valid. */
 function findMissing(schema: Schema, input: unknown, absentNames: readonly string[]): readonly Issue[] {
   const checked = schema.parse(input)
   if (checked.ok) return []

@@ -78,7 +78,7 @@ export interface Loader extends ToolSource<ModuleSettings, LoaderStatus> {
   reload(name?: string): Promise<Report>
   /** Applies new settings: restarts modules whose settings changed. */
   configure(settings: ModuleSettings): Promise<Report>
-  /** Watches the folder of drop-ins. Returns how to stop. */
+  /** Watches the folder of drop-ins. Returns a function that stops watching. */
   watch(): () => void
   status(): LoaderStatus
   /** Files whose first import is running or pending, so their tools are unknown. */

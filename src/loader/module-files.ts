@@ -35,8 +35,7 @@ export interface LoadProblem {
 export interface ModuleFiles {
   /**
    * Of the files that `isIncluded` selects, imports new ones and those that `shouldReload` selects, one after the other.
-   * Forgets removed files. A failure
-   * keeps the earlier record.
+   * Forgets removed files. A failure keeps the earlier record.
    * @param guarded stops code that blocks the event loop. Not needed if all files are as in an earlier load
    */
   refresh(
@@ -44,7 +43,7 @@ export interface ModuleFiles {
     isIncluded: ((entry: ModuleEntry) => boolean) | undefined,
     guarded: boolean,
   ): Promise<void>
-  /** The import took too long. It is not repeated until the file changes. */
+  /** True if the import took too long. Pegboard does not repeat it until the file changes. */
   isStuck(entry: ModuleEntry): boolean
   readonly anyStuck: boolean
   /** Bundled modules first, then drop-ins, each sorted by name. */
@@ -98,7 +97,7 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
     return discovered
   }
 
-  /** Written by the build; missing when Pegboard runs from source, where every module is imported. */
+  /** Reads a file of the build. When Pegboard runs from source, it does not exist, and every module is imported. */
   async function readSwitchedOff(dir: string): Promise<Readonly<Record<string, SwitchedOffRecord>>> {
     const text = await readFile(join(dir, 'switched-off.json'), 'utf8').catch(() => '{}')
     return JSON.parse(text) as Readonly<Record<string, SwitchedOffRecord>>

@@ -17,9 +17,9 @@ import { withTimeout } from './with-timeout.ts'
 /** A started owner, whose tools are bound to its configuration. */
 export interface ModuleInstance {
   readonly id: string
-  /** Its record for the catalog. */
+  /** What the catalog shows about the owner. */
   readonly info: Pick<OwnerInfo, 'summary' | 'about' | 'synonyms' | 'toolResources' | 'promptSection' | 'notices'>
-  /** Its completed set-up steps. Grows. */
+  /** The completed set-up steps. The loader adds later ones. */
   readonly setup: SetupStep[]
   readonly tools: readonly Tool[]
   /** Configured options that the module probably does not have, as sentences. Grows. */

@@ -25,7 +25,7 @@ const plainOf = (value: object): PlainProperties =>
     ),
   )
 
-/** A program runner always exists. Other services depend on the configuration and the caller. */
+/** For `available`. Only the program runner always exists; other services depend on configuration and caller. */
 const services = new Proxy(
   {},
   {

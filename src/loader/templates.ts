@@ -12,7 +12,7 @@ export interface TemplateVars {
 /**
  * Fills `{{workspace}}` and the other names in `vars`, `{{env.NAME}}` and `{{env.NAME:-default}}` in every string of
  * plain objects and arrays. Other braces stay unchanged. An empty variable counts as unset with `:-`, and stays empty with `{{env.NAME-default}}`.
- * @param filled values that were filled before; they are plain text now
+ * @param filled values that are filled already, and stay unchanged
  * @throws Error naming an environment variable that is not set
  */
 export function fillTemplates(value: unknown, vars: TemplateVars, filled?: unknown): unknown {
