@@ -27,7 +27,7 @@ export interface Atlas {
 export const KNOWN_NEEDS = ['app', 'browser', 'cluster', 'device'] as const
 export type KnownNeed = (typeof KNOWN_NEEDS)[number]
 
-/** What a tool is recognized by. */
+/** The properties by which the atlas recognizes a tool. */
 export type ToolIdentity = Pick<SearchSource, 'id' | 'module' | 'name' | 'description'>
 
 /** models/atlas/index.json */
@@ -58,7 +58,7 @@ export interface AtlasServer {
 const SKETCH_HASHES = 16
 /** Minimum share of equal words. Versions of one tool share most of them; tools that share only a name do not. */
 const MIN_LIKENESS = 0.5
-/** That many tools are enough to recognize a server. */
+/** Number of tools that are looked up to recognize a server. */
 const LINE_TOOLS = 12
 
 /**
@@ -131,7 +131,7 @@ export function createAtlas(index: AtlasIndex, readServer: (server: string) => A
       const leading = match.server.tools.filter((tool) => tool.next.includes(name))
       leading.sort((a, b) => a.next.indexOf(name) - b.next.indexOf(name))
       const before = leading.map((tool) => tool.name)
-      // Two tools that follow each other have no order.
+      // Two tools that follow each other in both directions have no order.
       return {
         before: before.filter((other) => !next.includes(other)),
         after: next.filter((other) => !before.includes(other)),

@@ -12,7 +12,7 @@ interface Group {
 
 /**
  * BM25 with one saturation (Robertson, Zaragoza, "The Probabilistic Relevance Framework", 2009) over the weighted counts of
- * all fields, as in BM25F. Numbers of documents leave out the uncounted ones.
+ * all fields, as in BM25F. Numbers of documents leave out the slots in `LexicalOptions.uncounted`.
  */
 export type Bm25 = ReturnType<typeof createBm25>
 
@@ -20,7 +20,7 @@ export type Bm25 = ReturnType<typeof createBm25>
 const SATURATION = 0.9
 const LENGTH_NORM = 0.45
 
-/** @param savedPostings of these rows */
+/** @param savedPostings the postings of these rows. `update(false)` computes them again */
 export function createBm25(rows: WordRows, savedPostings: Postings) {
   let postings = savedPostings
   // Computed from the rows by `update`. Per stem: its first word plus 1, and in how many documents its words are. Per word: the
@@ -134,7 +134,7 @@ export function createBm25(rows: WordRows, savedPostings: Postings) {
     return (countedByStem[stem] as number) - 1
   }
 
-  /** How much a word in so many documents says. */
+  /** Inverse document frequency: high for a word that few documents contain. */
   function rarity(documents: number): number {
     return Math.log(1 + (countedSize - documents + 0.5) / (documents + 0.5))
   }
@@ -148,7 +148,7 @@ export function createBm25(rows: WordRows, savedPostings: Postings) {
     return { words, documents: countDocuments(words) }
   }
 
-  /** A term of one word, without `gather`. */
+  /** The same as `addScores` for one word, without the cost of `gather`. */
   function addScoresOfWord(word: number, weight: number): void {
     const { starts, entries } = postings
     // Local copies, because reading closure variables in this loop is slower.
@@ -164,7 +164,7 @@ export function createBm25(rows: WordRows, savedPostings: Postings) {
   }
 
   return {
-    /** Number of documents that count. */
+    /** Number of documents without the uncounted ones. */
     get countedSize() {
       return countedSize
     },
@@ -181,7 +181,7 @@ export function createBm25(rows: WordRows, savedPostings: Postings) {
     rarity,
     rarityOfStem: (stem: number): number => rarity(documentsOfStem(stem)),
 
-    /** Follows changed rows. @param hasPostings false if the postings are older than the rows */
+    /** Computes everything again after the rows changed. @param hasPostings false if the postings are older than the rows */
     update(hasPostings: boolean): void {
       groups.clear()
       const usedSlots = rows.usedSlots()

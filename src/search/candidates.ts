@@ -67,7 +67,7 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
     const uncounted = [...(hidden?.() ?? [])].flatMap((id) => corpus.slotOf(id) ?? [])
     const matches = corpus.lexical.search(query, { limit: count, accept, uncounted })
     const table = ranker === 'lexical' ? undefined : corpus.table()
-    const corrections = table ? [...matches.corrections].filter(([word, other]) => isWrong(word, other, table)) : []
+    const corrections = table ? [...matches.corrections].filter(([word, other]) => isMisspelling(word, other, table)) : []
     const correctedQuery = replaceWords(query, corrections)
     const vector = table?.query(correctedQuery)
     const vectors = external && semantic?.index
@@ -132,14 +132,14 @@ const replaceWords = (query: string, corrections: readonly (readonly [string, st
   corrections.reduce((text, [word, other]) => text.toLowerCase().replaceAll(word, other), query)
 
 /**
- * True if the model does not know a word that the catalog does not know either. Training also saw misspellings, each in
- * the text of one tool. Such a word is one if it is long, because short words resemble other words, and not the
- * beginning of the known word.
+ * True if a word that no tool contains is a misspelling of a known one: if the model does not know the word, or if training
+ * saw it in only one tool. In the second case, the word must be long, because short words resemble other words, and must not
+ * be the beginning of the known word.
  */
-function isWrong(word: string, known: string, { knows, rarityOf }: EmbeddingTable): boolean {
+function isMisspelling(word: string, known: string, { knows, rarityOf }: EmbeddingTable): boolean {
   if (!knows(word)) return true
-  const isSeldom = rarityOf(stemOf(word)) === 1 && rarityOf(stemOf(known)) < 1
-  return isSeldom && word.length >= LONG_WORD && !known.startsWith(word)
+  const isRare = rarityOf(stemOf(word)) === 1 && rarityOf(stemOf(known)) < 1
+  return isRare && word.length >= LONG_WORD && !known.startsWith(word)
 }
 
 /** Returns a function that computes the feature `ownerNamed` of a tool. */

@@ -51,7 +51,7 @@ export interface TableSettings {
   readonly fusion: FusionWeights
 }
 
-/** Fails at load time instead of at the first query. */
+/** True if the settings are complete. Checked at load time, so that no query fails later. */
 function areUsable({ id, dims, stems, grams, fields, fusion }: TableSettings): boolean {
   const areNumbers = (values: Readonly<Record<string, number>> | undefined): boolean =>
     typeof values === 'object' && Object.values(values).every(Number.isFinite)

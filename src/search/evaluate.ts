@@ -70,7 +70,7 @@ export interface EvalSearch {
 export interface EvalOptions {
   /** Clock in milliseconds. */
   readonly nowMs?: () => number
-  /** Called now and then with the number of finished queries. */
+  /** Called about every 100 ms with the number of finished queries. */
   readonly onProgress?: (done: number, all: number) => void
   /** Aborts the run with its reason. */
   readonly signal?: AbortSignal

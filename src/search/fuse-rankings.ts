@@ -32,7 +32,7 @@ export interface FusionWeights {
   readonly shown?: Readonly<Record<string, number>>
 }
 
-/** Ranking scores that differ by more are equally far apart. */
+/** Larger differences between ranking scores count as this one. */
 export const MAX_MARGIN = 3
 
 export const FEATURES = [
@@ -67,9 +67,9 @@ export function relevanceOf(features: Features, weights: FusionWeights): number 
 }
 
 /**
- * The probability that is shown: how far a tool is ahead of the others makes it more exact, but says nothing about whether
+ * The probability to show. The margin makes it more exact. `relevanceOf` ignores the margin, because it does not tell whether
  * any tool answers.
- * @param margin how far its ranking score is above the next one; of other tools than the best, how far it is below the best
+ * @param margin the tool's ranking score minus the second best, for the best tool; for others, minus the best (negative)
  */
 export function shownRelevanceOf(features: Features, margin: number, weights: FusionWeights): number {
   const { shown } = weights
@@ -106,7 +106,7 @@ export function reciprocalRank(ranks: readonly (number | undefined)[]): number {
   return sum
 }
 
-/** The formula of the original design: ten times the cosine, plus two to three for keyword matches. */
+/** The formula of `search.fusion: "source"`: ten times the cosine, plus two to three for keyword matches. */
 const SOURCE = { cosineFloor: 0.2, times: 10, boost: 3, usage: 1, least: 5 } as const
 
 /** @param hasVectors false if there are no vectors; then nothing is dropped */

@@ -24,11 +24,11 @@ const QUERY_STEMS_CAP = 24
 const TOOL_STEMS_CAP = 40
 
 /**
- * Late interaction (Khattab, Zaharia, "ColBERT", 2020) over a static table: each query word counts as much as its
- * nearest tool word is similar, weighted by rarity. Uses the words of the lexical index.
+ * Late interaction (Khattab, Zaharia, "ColBERT", 2020) over a static table: each query word counts with the
+ * similarity of its nearest tool word, weighted by rarity. Uses the words of the lexical index.
  */
 export function createLateInteraction(table: EmbeddingTable, index: LexicalIndex) {
-  /** Per stem number: address of its vector (0 if not looked up yet) and its position among the stems of this query. */
+  /** Per stem number: address of its vector (0 if not looked up yet), and its position in `stems` plus 1 (0 if none). */
   let addresses = new Int32Array()
   let positions = new Int32Array()
   let generation = index.generation

@@ -43,7 +43,7 @@ const MAX_BYTES = 512 * 1024
 
 interface OpenQuery extends AnsweredQuery {
   readonly at: number
-  /** The only query of its search. */
+  /** True for the only query of its search. */
   readonly isAlone: boolean
   /** The tool of the next call, which no search had listed. Recorded if no tool of the answer is called. */
   readonly unlistedTool?: string
@@ -74,7 +74,7 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
     ...more,
   })
 
-  /** Takes the queries that are too old for a call to follow. */
+  /** Records the queries that are too old for a call to follow, and returns the others. */
   function expire(open: readonly OpenQuery[]): OpenQuery[] {
     const since = clock.now() - WINDOW_MS
     save(open.filter(({ at }) => at < since).map((query) => missOf(query)))
@@ -114,7 +114,7 @@ export function createMissRecorder({ file, clock, hide, onError }: MissesOptions
           return rank > 1 ? [missOf(query, { called: tool, rank })] : []
         }),
       )
-      // The others may have had another need.
+      // The other queries may be about something else, so they stay open.
       const others = open.filter(({ ids }) => !ids.includes(tool))
       owners.set(owner, others)
     },

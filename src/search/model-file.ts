@@ -38,7 +38,7 @@ export function packModelFile(kind: ModelFileKind, settings: object, arrays: rea
 }
 
 /**
- * The settings of a model file, and the bytes of its arrays, not copied unless their address is odd.
+ * The settings of a model file, and the bytes of its arrays, copied only if they are not aligned to four bytes.
  * @throws RangeError for another kind of file, another version, or a truncated file
  */
 export function openModelFile(kind: ModelFileKind, file: Uint8Array): { settings: unknown; arrays: Uint8Array } {

@@ -63,7 +63,7 @@ export function createQueryTranslator(folder: string): QueryTranslator {
     let most = 0
     for (const language of LATIN) {
       const dictionary = dictionaryOf(language)
-      const known = excessOfKnown(words, dictionary)
+      const known = knownMinusUnknown(words, dictionary)
       if (known > most) [best, most] = [dictionary, known]
     }
     return best && translateText(text, best)
@@ -71,7 +71,7 @@ export function createQueryTranslator(folder: string): QueryTranslator {
 }
 
 /** How many more words of a text the dictionary knows than it does not know. English words and numbers do not count. */
-function excessOfKnown(words: readonly string[], { english, isEnglish }: Dictionary): number {
+function knownMinusUnknown(words: readonly string[], { english, isEnglish }: Dictionary): number {
   let excess = 0
   for (const word of words) {
     if (english.has(word)) excess++

@@ -47,7 +47,7 @@ export function createAnswer(
   const [first = 0, second = Number.NEGATIVE_INFINITY] = unnamed.map(({ fused }) => fused)
 
   function shownRelevance({ candidate: { features, exactName }, fused }: RankedCandidate, at: number): number {
-    // Of unlikely tools, one can be far ahead of the others.
+    // Among unlikely tools, the margin says nothing: one can be far ahead of the others, and still wrong.
     if (!judge || isUnlikely || exactName) return relevances[at] as number
     const margin = fused === first ? fused - second : fused - first
     return Math.min(HIGHEST, shownRelevanceOf(features, margin, judge))
@@ -102,7 +102,7 @@ function relevanceFor(
 }
 
 function whyOf({ features, exactName, calls, external }: Candidate, score: number): NonNullable<SearchHit['why']> {
-  // A tool that the query names comes first, whatever its score.
+  // The score of a tool that the query names may be minus infinity, because such a tool comes first anyway.
   const fused = Number.isFinite(score) ? score : 0
   return { ...features, exactName, calls, ...(external === undefined ? {} : { external }), fused }
 }

@@ -234,7 +234,7 @@ export function createCorpus({
     }
   }
 
-  /** A definition that cannot be read costs the tool its parameters, not its place in the index. */
+  /** Indexes a tool without its parameters if its definition cannot be read. */
   function readDocument(source: SearchSource): SearchDocument {
     try {
       return documentOf(source, atlas?.requestsOf(source))
@@ -284,7 +284,7 @@ export function createCorpus({
 }
 
 /**
- * Undefined if there is none, or none of this version and model.
+ * Reads the stored index. Undefined if there is none with this version and these models.
  * @throws Error for damaged bytes
  */
 function readStored(bytes: Uint8Array | undefined, table: EmbeddingTable | undefined, models: string) {

@@ -78,7 +78,7 @@ export interface SemanticOptions {
   readonly onChange?: (status: SemanticStatus) => void
 }
 
-/** Part of each hash: if the text is built differently, the vectors differ too. */
+/** Part of each hash. Increase it when `corpusText` changes, because the vectors change, too. */
 const CORPUS_VERSION = '1'
 const BATCH_SIZE = 128
 const FIRST_SAVE = 2_048

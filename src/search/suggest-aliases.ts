@@ -105,7 +105,7 @@ function candidatesFor({ rows }: EvalReport, byId: ReadonlyMap<string, SearchSou
   const candidates = [...queriesByTool].flatMap(([tool, lists]) => {
     const knownStems = new Set(stemsOf(byId.get(tool) as SearchSource))
     const aliases = [sharedWordsOf(lists), ...lists]
-      // An alias of several words is no name that a rule of the policy could match.
+      // Only aliases of several words, which no policy rule takes for the name of a tool.
       .filter((words) => words.length > 1 && words.some((word) => !knownStems.has(stemOf(word))))
       .map((words) => words.slice(0, MAX_WORDS).join(' '))
     return [...new Set(aliases)]

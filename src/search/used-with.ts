@@ -20,9 +20,9 @@ const verbsOf = (tool: Tool): string[] =>
   wordsOf(bareNameOf(tool)).flatMap(({ text, parts }) => [text, ...parts].filter((word) => VERBS.has(word)))
 
 /**
- * The tools that are often called before and after this one: by this principal, then by others, from the atlas. Of the
- * atlas, only those count before it that prepare something: `git_add` before `git_commit`. Models read first without
- * being told. A tool with the same verb is an alternative: `generate_pie_chart` for `generate_bar_chart`.
+ * The tools that are often called before and after this one: first those of this principal, then those of the atlas. Before it,
+ * the atlas adds only tools that prepare something, such as `git_add` for `git_commit`, because models read first without being
+ * told. The atlas adds no tool with the same verb, which is an alternative: `generate_pie_chart` for `generate_bar_chart`.
  * @param others tools of the same owner that the caller sees and that the answer does not list
  * @param ownCalls ids of tools that this principal called before and after it
  * @returns undefined if there are none

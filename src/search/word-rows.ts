@@ -172,7 +172,7 @@ export function createWordRows(saved?: readonly Uint8Array[], savedWords?: reado
       size--
     },
 
-    /** Removes the entries of removed documents, and words that no document contains any more if they are the majority. */
+    /** Removes the entries of removed documents, and unused words if they are the majority. */
     pack(): void {
       packEntries()
       if (dictionary.size > FEW_WORDS && countUsedWords() * 2 < dictionary.size) renumberWords()
@@ -211,7 +211,7 @@ export function createWordRows(saved?: readonly Uint8Array[], savedWords?: reado
         if ((entry & NAME_BIT) === 0) break
         anyFlag |= flags[(stemOfWord[entry >>> WORD_SHIFT] as number) - 1] as number
       }
-      // Most names contain none.
+      // Most names contain no stem with a flag.
       if (anyFlag === 0) return 0
       let covered = 0
       let all = 0

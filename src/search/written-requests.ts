@@ -17,7 +17,7 @@ export interface WrittenText {
 export interface UnknownTool {
   /** Hash of its definition. */
   readonly key: string
-  /** The server or API. A question to the model holds tools of one owner, so that none can write about others' tools. */
+  /** The server or API. A question to the model has tools of one owner, so that no owner can influence texts about others' tools. */
   readonly owner: string
   readonly name: string
   readonly description: string
@@ -29,7 +29,7 @@ export interface StoredTexts {
   readonly tools: Readonly<Record<string, WrittenText | { readonly failed: number }>>
   /** Day of `asked`, as 2026-11-28. */
   readonly day: string
-  /** Questions of that day. */
+  /** Number of questions on that day. */
   readonly asked: number
 }
 
@@ -37,7 +37,7 @@ export interface WrittenRequestsOptions {
   readonly store: Pick<FileStore<StoredTexts>, 'get' | 'set'>
   readonly clock: Clock
   readonly log: Log
-  /** Whether a text hides nothing and gives no instructions: the checks of tool definitions. */
+  /** True if a text passes the checks of tool definitions: nothing hidden, and no instructions. */
   readonly isClean: (text: string) => boolean
   /** Maximum number of questions to the model in a day. */
   readonly questionsPerDay: number
@@ -88,7 +88,7 @@ export function createWrittenRequests(options: WrittenRequestsOptions): WrittenR
     return text !== '' && isClean(text) ? text : undefined
   }
 
-  /** Undefined if too little of it can be used. */
+  /** The usable part of an entry; undefined if fewer than two requests are usable. */
   function cleanEntry(entry: Readonly<Record<string, unknown>>): WrittenText | undefined {
     const texts = Array.isArray(entry['requests']) ? entry['requests'].slice(0, REQUESTS.most) : []
     const requests = texts.flatMap((text) => cleanText(text, REQUEST_CHARACTERS) ?? [])
@@ -116,7 +116,7 @@ export function createWrittenRequests(options: WrittenRequestsOptions): WrittenR
   const today = (): string => new Date(clock.now()).toISOString().slice(0, 10)
   const askedToday = (): number => (storedTexts.day === today() ? storedTexts.asked : 0)
 
-  /** Another process may have written meanwhile. */
+  /** Reads the store again before the change, because another process may have written to it. */
   function update(change: (before: StoredTexts) => StoredTexts): void {
     storedTexts = change(readStore())
     store.set(KEY, storedTexts)

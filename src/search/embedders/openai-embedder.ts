@@ -13,7 +13,7 @@ const MAX_WAIT_MS = 60_000
 const MAX_ANSWER = 64 * 1024 * 1024
 const MAX_QUOTED = 300
 
-/** The error of a response; `wait` if the same request may succeed later. */
+/** The error of a response; `waitMs` is set if the same request may succeed later. */
 interface FailedRequest {
   readonly error: Error
   readonly waitMs: number | undefined

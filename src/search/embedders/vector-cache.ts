@@ -26,13 +26,13 @@ const MAGIC = 0x564b4750
 const VERSION = 1
 const HASH_BYTES = 16
 const PEAK = 127
-/** Kept for tools of servers that are disconnected for a while. */
+/** Minimum number of unused vectors to keep, for servers that are disconnected for a while. */
 const MIN_UNUSED = 1_000
 
 /** Name of the storage entry of one embedder. */
 export const vectorCacheName = (embedderId: string): string => `vectors-${hash('sha256', embedderId).slice(0, 24)}`
 
-/** 32 hex digits. */
+/** The SHA-256 of a text, cut to 32 hex digits. */
 export const hashOfText = (text: string): string =>
   createHash('sha256')
     .update(text)

@@ -62,7 +62,7 @@ export function queryInput(query: string, tokenizer: WordPieceTokenizer): Encode
   return { pieces, parts: new Array<number>(pieces.length).fill(0) }
 }
 
-/** Without addresses, tags and marks; compound words split. */
+/** Removes addresses, tags and Markdown marks, and splits compound words. */
 function plainText(text: string, cap: number): string {
   return splitCompounds(
     text
@@ -76,8 +76,8 @@ function plainText(text: string, cap: number): string {
 }
 
 /**
- * Removes immediate repetitions of up to four words. A text that consists mostly of repetitions was written to be
- * found, and counts nothing.
+ * Removes immediate repetitions of up to four words. A text that consists mostly of repetitions was written to
+ * rank high, and becomes empty.
  */
 function withoutRepeats(text: string): string {
   const words = text.split(' ')

@@ -48,7 +48,7 @@ function serve(port: NonNullable<typeof parentPort>, { model }: EncoderWorkerDat
     const definitionVector = encoder.encode(toolInput(tool, tokenizer), 'tool')
     const { requests = [] } = tool
     if (requests.length === 0) return definitionVector
-    // As in the atlas, where the English requests and all requests each count as much as the definition.
+    // Requests count twice, as in the atlas, where English requests and all requests are added to the definition.
     const requestVector = unitVector(
       sumOf(requests.map((request) => encoder.encode(queryInput(request, tokenizer), 'query'))),
     )

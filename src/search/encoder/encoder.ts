@@ -130,7 +130,7 @@ export function openEncoder(file: Uint8Array, createKernel = createEncoderKernel
   const states = new Float32Array(positions * width)
   const normed = new Float32Array(positions * width)
 
-  /** Rounds `count` rows to int16 and multiplies them; the result is float32 at `to`. */
+  /** Rounds `count` rows to int16 and multiplies them; the result is float32 at `out`. */
   function multiply(rows: Float32Array, count: number, matrix: Matrix, out: number): void {
     // Keeps sums of products within int32.
     const peak = Math.min(INT16_MAX, Math.floor(INT32_MAX / (WEIGHT_PEAK * matrix.inner)))
