@@ -122,7 +122,7 @@ export interface ServerStatus {
   readonly instance?: 'principal' | 'session'
   /** Number of instances; absent if all clients share one. */
   readonly instances?: number
-  /** Its resources and templates whose URIs belong to another server or to Pegboard. */
+  /** Resources and templates of the server whose URIs belong to another server or to Pegboard. */
   readonly clashes?: readonly string[]
 }
 

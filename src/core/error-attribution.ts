@@ -29,7 +29,7 @@ export function attributeErrors(server: string, answer: Readonly<Record<string, 
   if (isRecord(result)) attributeResult(server, result)
 }
 
-/** The same for the `data` of a JSON-RPC error. Deletes the server's keys that only Pegboard may write there. */
+/** Puts the server's name before the code in the `data` of a JSON-RPC error. Deletes the server's keys that only Pegboard may write there. */
 export function attributeData(server: string, data: unknown): void {
   if (!isRecord(data)) return
   for (const key of Object.keys(data)) if (key.startsWith(OWN_META)) delete (data as Record<string, unknown>)[key]

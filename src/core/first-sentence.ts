@@ -14,7 +14,7 @@ const MIN_SHARE = 0.6
 const CLAUSE =
   /[,;:](?= )| [-–—(]| (?=(?:and|as|by|for|from|in|including|or|so|that|to|using|via|when|which|while|with)\b)/g
 
-/** The first sentence that says what something does, cut after a clause or a word if it is longer than `max`. */
+/** The first sentence that describes what something does, cut after a clause or a word if it is longer than `max`. */
 export function firstSentence(text: string, max: number): string {
   const sentences = text.slice(0, MAX_READ).split(BREAK).flatMap(sentencesOf)
   const sentence = sentences.find((sentence) => !SAYS_LITTLE.test(sentence)) ?? sentences[0] ?? ''

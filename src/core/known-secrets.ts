@@ -18,17 +18,17 @@ export function knownSecrets(values: Iterable<string>): KnownSecrets | undefined
   const secrets = [...values].filter((one) => one.length >= MIN_LENGTH)
   if (secrets.length === 0) return undefined
   const texts = longestFirst(secrets.flatMap(listEncodings))
-  const secretTexts = longestFirst([...texts, ...secrets.flatMap(inBase64)])
-  const bytes = longestFirst([...texts, ...secrets.flatMap(inJson)]).map((text) => Buffer.from(text))
-  const without = (text: string, secrets: readonly string[]): string => {
+  const secretTexts = longestFirst([...texts, ...secrets.flatMap(listBase64Forms)])
+  const bytes = longestFirst([...texts, ...secrets.flatMap(listJsonSpellings)]).map((text) => Buffer.from(text))
+  const redactWith = (text: string, secrets: readonly string[]): string => {
     let redacted = text
     for (const secret of secrets) if (redacted.includes(secret)) redacted = redacted.replaceAll(secret, REDACTED)
     return redacted
   }
   return {
-    hide: (text) => without(text, secretTexts),
+    hide: (text) => redactWith(text, secretTexts),
     isIn: (output) => bytes.some((secret) => output.includes(secret)),
-    hideIn: (value) => mapTexts(value, (text) => without(text, texts)),
+    hideIn: (value) => mapTexts(value, (text) => redactWith(text, texts)),
   }
 }
 
@@ -51,7 +51,7 @@ const listEncodings = (text: string): string[] => [
 ]
 
 /** All spellings in JSON: some programs escape slashes and non-ASCII characters. */
-function inJson(text: string): string[] {
+function listJsonSpellings(text: string): string[] {
   const written = JSON.stringify(text).slice(1, -1)
   const slashed = (one: string): string => one.replaceAll('/', '\\/')
   const escaped = (upper: boolean): string =>
@@ -63,7 +63,7 @@ function inJson(text: string): string[] {
 }
 
 /** The part of a value's base64 form that does not depend on what surrounds it, in both alphabets. */
-function inBase64(text: string): string[] {
+function listBase64Forms(text: string): string[] {
   return [0, 1, 2].flatMap((offset) => {
     const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(text)])
     const encoded = bytes.subarray(0, bytes.length - (bytes.length % 3)).toString('base64')

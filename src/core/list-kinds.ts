@@ -5,5 +5,5 @@ export const listChanged = (kind: ListKind): string => `notifications/${kind}/li
 
 const KINDS: ReadonlyMap<string, ListKind> = new Map(LIST_KINDS.map((kind) => [listChanged(kind), kind]))
 
-/** The list that a notification says has changed. */
+/** The list that a `list_changed` notification names; undefined for other notifications. */
 export const changedList = (method: string): ListKind | undefined => KINDS.get(method)

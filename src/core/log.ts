@@ -15,7 +15,7 @@ export interface Log {
   error(message: string, fields?: Readonly<Record<string, unknown>>): void
   /** True if `debug` entries are dropped, so that callers can skip building them. */
   readonly terse?: boolean
-  /** The same log with `scope` (a module or server) in every entry. */
+  /** A log that writes `scope` (a module or server) in every entry. */
   scoped(scope: string): Log
 }
 

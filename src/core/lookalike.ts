@@ -34,8 +34,8 @@ const TWINS: Readonly<Record<string, string>> = Object.fromEntries(
 /** The skeleton of a name: look-alikes of all scripts are equal, as are `0` and `o`, and `1`, `I` and `l`. */
 export function skeleton(name: string): string {
   // A fast path for nearly every name, because each new server is compared with all tools of all others.
-  if (!NOT_ASCII.test(name)) return folded(name)
-  const plain = folded(name.normalize('NFKD').replaceAll(/\p{M}/gu, ''))
+  if (!NOT_ASCII.test(name)) return foldDigits(name)
+  const plain = foldDigits(name.normalize('NFKD').replaceAll(/\p{M}/gu, ''))
   return [...plain].map((char) => TWINS[char] ?? char).join('')
 }
 
@@ -48,7 +48,7 @@ export function plainLetters(name: string): string {
 
 const NOT_ASCII = /[^\x00-\x7f]/
 const FOLDED = /[01I|]/
-const folded = (name: string): string =>
+const foldDigits = (name: string): string =>
   (FOLDED.test(name) ? name.replaceAll(/[1I|]/g, 'l').replaceAll('0', 'o') : name).toLowerCase()
 
 /** Finds a word of `name` that mixes Latin letters with look-alikes of another script. */

@@ -11,7 +11,7 @@ export function foldName(name: string): string {
   return folded === '' ? name.toLowerCase() : folded
 }
 
-/** The same with words separated by `_`, for patterns such as `delete_*`. */
+/** As `foldName`, but with `_` between words, for patterns such as `delete_*`. */
 const foldWords = (name: string): string =>
   foldPiece(name.replaceAll(/([a-z\d])([A-Z])/g, '$1_$2')).replaceAll(/^_+|_+$/g, '')
 

@@ -9,7 +9,7 @@ export const toPrintable = (text: string): string =>
   PLAIN.test(text) ? text : removeInvisible(text.replaceAll('\r\n', '\n')).replaceAll(unseen(), '')
 
 /**
- * The same for JSON: writes these characters as `\\u…`, which parses to the same value but does not control a terminal.
+ * JSON made safe for a terminal: invisible characters become `\\u…`, so that the text parses to the same value.
  */
 export const toPrintableJson = (json: string): string =>
   PLAIN.test(json) ? json : escapeInvisible(json).replaceAll(unseen(), escapeCodeUnits)

@@ -25,15 +25,15 @@ export function rawResult(parts: Pieces, answer: CleanAnswer): McpResult | undef
       enumerable: true,
       configurable: true,
       get(): unknown {
-        parsed ??= { value: JSON.parse(withExactNumbers(Buffer.concat(cut(parts, span)).toString())) }
+        parsed ??= { value: JSON.parse(withExactNumbers(Buffer.concat(slicePieces(parts, span)).toString())) }
         return parsed.value
       },
     })
   }
-  return Object.defineProperties(lazy, { [RAW]: { value: cut(parts, result) }, [LINKED]: { value: linked } })
+  return Object.defineProperties(lazy, { [RAW]: { value: slicePieces(parts, result) }, [LINKED]: { value: linked } })
 }
 
-function cut(parts: Pieces, { start, end }: Span): Pieces {
+function slicePieces(parts: Pieces, { start, end }: Span): Pieces {
   const pieces: Buffer[] = []
   let at = 0
   for (const part of parts) {

@@ -6,7 +6,7 @@ export type Callable = 'reads' | 'all'
 const READS =
   /^(?:at|count|describe|entries|exists|find|forEach|get|has|includes|is|keys|list|llen|lrange|neighbors|peek|read|recent|search|size|stat|status|toJSON|toString|values)(?![a-z])/
 
-const refuse = (what: string): never => {
+const throwReadOnlyError = (what: string): never => {
   throw new PegboardError('E_READ_ONLY_CONTRACT', `A read-only tool may not ${what}.`)
 }
 
@@ -23,7 +23,7 @@ export function readOnly<T>(value: T, callable: Callable = 'reads', name = 'its 
 
 /** An object whose own members cannot be changed; nested values can. */
 export function createReadOnlyObject<T extends object>(value: T, name = 'its context'): T {
-  const change = (_value: T, key: string | symbol): never => refuse(`change ${name}.${String(key)}`)
+  const change = (_value: T, key: string | symbol): never => throwReadOnlyError(`change ${name}.${String(key)}`)
   return new Proxy(value, { set: change, defineProperty: change, deleteProperty: change })
 }
 
@@ -39,7 +39,7 @@ function createReadOnlyView(target: object, callable: Callable, name: string): o
     if (isList || Object.hasOwn(Object.prototype, key) || key === 'constructor') return value
     return createReadOnlyFunction(value, target, callable, place)
   }
-  const change = (key: string | symbol): never => refuse(`change ${name}.${String(key)}`)
+  const change = (key: string | symbol): never => throwReadOnlyError(`change ${name}.${String(key)}`)
   // The proxy target is an empty object, because a proxy must show a frozen target's real members.
   return new Proxy((isList ? [] : {}) as object, {
     get: (_shadow, key) => child(key),
@@ -62,9 +62,9 @@ function createReadOnlyView(target: object, callable: Callable, name: string): o
 
 function createReadOnlyFunction(fn: object, self: object | undefined, callable: Callable, name: string): unknown {
   const short = name.slice(name.lastIndexOf('.') + 1)
-  const may = callable === 'all' || READS.test(short)
+  const isAllowed = callable === 'all' || READS.test(short)
   return (...args: unknown[]): unknown =>
-    may
+    isAllowed
       ? readOnly(Reflect.apply(fn as (...given: unknown[]) => unknown, self, args), callable, `${name}()`)
-      : refuse(`call ${name}`)
+      : throwReadOnlyError(`call ${name}`)
 }

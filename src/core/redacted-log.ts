@@ -3,7 +3,7 @@ import { mapTexts } from './map-texts.ts'
 import { redactSecrets } from './secret-values.ts'
 
 /**
- * The same log without secrets: every text of an entry passes through `hide`, and values that look like tokens of
+ * Wraps a log to remove secrets: every text of an entry passes through `hide`, and values that look like tokens of
  * well-known services are removed. An `Error` in a field becomes an object with `name`, `message`, `stack` and `cause`.
  */
 export function createRedactedLog(log: Log, hide: (text: string) => string): Log {

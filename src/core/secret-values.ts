@@ -11,7 +11,7 @@ interface SecretRule {
   readonly pattern: RegExp
 }
 
-const quoted = (text: string): string => text.replaceAll('.', '\\.')
+const escapeDots = (text: string): string => text.replaceAll('.', '\\.')
 
 /** The start of a word; in JSON an escape may precede it. */
 const START = '(?:(?<![\\w-])|(?<=\\\\(?:[nrt]|u[\\dA-Fa-f]{4})))'
@@ -20,17 +20,17 @@ const SLASH = '\\\\{0,31}/'
 
 /** More characters than a secret has. Without a limit, a text of some megabytes overflows the stack of the search. */
 const MAX_SECRET = 100_000
-const limited = (pattern: string): string => pattern.replaceAll(',}', `,${MAX_SECRET}}`)
+const limitRepetitions = (pattern: string): string => pattern.replaceAll(',}', `,${MAX_SECRET}}`)
 
 /**
  * @param heads prefixes separated by `|`. All of them end with the same character, which is rare in most texts
  */
 function rule(name: string, heads: string, unlimited: string): SecretRule {
-  const rest = limited(unlimited)
-  const head = `${START}(?:${quoted(heads)})`
+  const rest = limitRepetitions(unlimited)
+  const head = `${START}(?:${escapeDots(heads)})`
   return {
     name,
-    place: `(${quoted(heads.slice(-1))})(?<=${head})${rest}`,
+    place: `(${escapeDots(heads.slice(-1))})(?<=${head})${rest}`,
     pattern: new RegExp(`${head}${rest}(?![\\w-])`, 'g'),
   }
 }
@@ -52,7 +52,7 @@ const rules = once((): readonly SecretRule[] => [
     name: 'jwt',
     place: `(J)(?<=${START}eyJ)[\\w-]{8}`,
     pattern: new RegExp(
-      limited(`${START}eyJ[\\w-]{8,}\\.(?:eyJ[\\w-]{8,}(?:\\.[\\w-]{0,})?|[\\w-]{0,}(?:\\.[\\w-]{1,}){3})`),
+      limitRepetitions(`${START}eyJ[\\w-]{8,}\\.(?:eyJ[\\w-]{8,}(?:\\.[\\w-]{0,})?|[\\w-]{0,}(?:\\.[\\w-]{1,}){3})`),
       'g',
     ),
   },

@@ -69,8 +69,8 @@ export function createSemaphore({ maxConcurrent, maxQueued, setting, share: conf
 
   /** A queue is served last after its owner got or released a slot. */
   function moveToEnd(who: string): void {
-    const moved = queues.get(who)
-    if (moved && queues.delete(who)) queues.set(who, moved)
+    const queue = queues.get(who)
+    if (queue && queues.delete(who)) queues.set(who, queue)
   }
 
   return {

@@ -28,13 +28,13 @@ export function declareTools(tools: readonly DeclaredTool[]): string {
   for (const tool of tools) {
     const at = tool.id.indexOf('.')
     const lines = getOrInsert(owners, tool.id.slice(0, at), () => [])
-    lines.push(`    ${comment(tool.about)}${key(tool.id.slice(at + 1))}${signature(tool)};`)
+    lines.push(`    ${formatComment(tool.about)}${formatKey(tool.id.slice(at + 1))}${formatSignature(tool)};`)
   }
-  const groups = [...owners].map(([owner, lines]) => `  ${key(owner)}: {\n${lines.join('\n')}\n  };`)
+  const groups = [...owners].map(([owner, lines]) => `  ${formatKey(owner)}: {\n${lines.join('\n')}\n  };`)
   return `declare const tools: {\n${groups.join('\n')}\n};`
 }
 
-function signature({ input, output }: DeclaredTool): string {
+function formatSignature({ input, output }: DeclaredTool): string {
   const needsNothing = !Array.isArray(input.required) || input.required.length === 0
   const args = needsNothing ? 'args?' : 'args'
   let text = ''
@@ -69,15 +69,15 @@ function typeOf(schema: unknown, where: Where): string {
   const { $ref, const: constant, enum: values, anyOf, oneOf, allOf, type } = schema
   if (typeof $ref === 'string')
     return where.depth > 0 ? typeOf(resolvePointer(where.root, $ref), deeper(where)) : 'unknown'
-  if (constant !== undefined) return literal(constant, where)
-  if (Array.isArray(values)) return withoutDuplicates(values.map((value) => literal(value, where))).join(' | ') || 'never'
+  if (constant !== undefined) return formatLiteral(constant, where)
+  if (Array.isArray(values)) return distinct(values.map((value) => formatLiteral(value, where))).join(' | ') || 'never'
   const alternatives = anyOf ?? oneOf
   // If the schema also has properties, the alternatives only say which of them go together.
-  if (Array.isArray(alternatives) && !isRecord(schema['properties'])) return union(alternatives, where)
+  if (Array.isArray(alternatives) && !isRecord(schema['properties'])) return formatUnion(alternatives, where)
   if (Array.isArray(allOf) && !isRecord(schema['properties']))
-    return withoutDuplicates(allOf.map((part) => typeOf(part, where))).join(' & ') || 'unknown'
+    return distinct(allOf.map((part) => typeOf(part, where))).join(' & ') || 'unknown'
   if (Array.isArray(type))
-    return union(
+    return formatUnion(
       type.map((one) => ({ ...schema, type: one })),
       where,
     )
@@ -94,10 +94,10 @@ const SIMPLE: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-const union = (schemas: readonly unknown[], where: Where): string =>
-  withoutDuplicates(schemas.map((one) => typeOf(one, where))).join(' | ') || 'unknown'
+const formatUnion = (schemas: readonly unknown[], where: Where): string =>
+  distinct(schemas.map((one) => typeOf(one, where))).join(' | ') || 'unknown'
 
-const withoutDuplicates = (texts: readonly string[]): readonly string[] => [...new Set(texts)]
+const distinct = (texts: readonly string[]): readonly string[] => [...new Set(texts)]
 
 function objectType(schema: Readonly<Record<string, unknown>>, where: Where): string {
   const properties = asRecord(schema['properties'])
@@ -109,8 +109,8 @@ function objectType(schema: Readonly<Record<string, unknown>>, where: Where): st
   const sorted = names.sort((a, b) => Number(required.has(b)) - Number(required.has(a)))
   const members = sorted.slice(0, Math.max(MAX_MEMBERS, required.size)).map((name) => {
     const member = properties[name]
-    const about = where.comments && isRecord(member) ? comment(String(member['description'] ?? '')) : ''
-    const named = `${about}${key(name)}${required.has(name) ? '' : '?'}`
+    const about = where.comments && isRecord(member) ? formatComment(String(member['description'] ?? '')) : ''
+    const named = `${about}${formatKey(name)}${required.has(name) ? '' : '?'}`
     where.room.left -= named.length
     return `${named}: ${typeOf(member, deeper(where))}`
   })
@@ -119,17 +119,17 @@ function objectType(schema: Readonly<Record<string, unknown>>, where: Where): st
 
 const deeper = (where: Where): Where => ({ ...where, depth: where.depth - 1 })
 
-function literal(value: unknown, { room }: Where): string {
+function formatLiteral(value: unknown, { room }: Where): string {
   if (room.left <= 0 || !(value === null || ['string', 'number', 'boolean'].includes(typeof value))) return 'unknown'
   const text = JSON.stringify(value)
   room.left -= text.length
   return room.left < 0 ? typeof value : text
 }
 
-const key = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name))
+const formatKey = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name))
 
 /** A comment on one line. A server's text cannot end it. */
-function comment(text: string): string {
+function formatComment(text: string): string {
   const line = text.replaceAll(/\s+/g, ' ').trim()
   if (line === '') return ''
   const short = line.length > MAX_COMMENT ? `${line.slice(0, MAX_COMMENT - 1)}…` : line

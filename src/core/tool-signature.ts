@@ -27,7 +27,7 @@ export function signatureOf(json: JsonSchema): string {
 const MAX_WANTED = 2
 
 /**
- * The same within `most` characters, if that can be: optional parameters are left out first. Required ones are never left
+ * As `signatureOf`, within `most` characters if that is possible: optional parameters are left out first. Required ones are never left
  * out, because a call without them fails; their types are shortened, the longest first, if they take more than twice as
  * much.
  * @param isWanted true for an optional parameter that comes before the others, and is shown even without room

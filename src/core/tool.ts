@@ -125,7 +125,7 @@ export interface ToolTraits {
   readonly volatile?: readonly string[]
   /** True if repeating a call with the same arguments is normal use, so that `execution.repeatWarning` ignores it. */
   readonly allowRepeat?: boolean
-  /** It is slow: clients that support tasks get one. `required`: other clients of the newest protocol cannot call it. */
+  /** The tool is slow: clients that support tasks get a task. `required`: other clients of the newest protocol cannot call it. */
   readonly task?: 'optional' | 'required'
   /** True if a call becomes a task only when it calls `ctx.background()`, for example after it has asked a question. */
   readonly asksFirst?: boolean

@@ -30,12 +30,12 @@ export const mayNameCredential = (text: string): boolean => SUSPECT.test(text) |
 export function guardSecrets<T>(value: T, tripwire: TripwireLevel): T {
   partsLeft = QUICK_PARTS
   if (isClean(value, QUICK_DEPTH)) return value
-  const { name, hasValue } = find(value, tripwire)
+  const { name, hasValue } = findSecrets(value, tripwire)
   if (name !== undefined && tripwire.level === 'throw')
     throw new PegboardError('E_SECRET_BLOCKED', `forbidden field "${name}"`, {
       hint: 'The result was withheld. The author of the tool can remove the field or name it in `opaque`, or the operator can set `tripwire`.',
     })
-  return name === undefined && !hasValue ? value : (clean(value, tripwire, '', new Map()) as T)
+  return name === undefined && !hasValue ? value : (removeSecrets(value, tripwire, '', new Map()) as T)
 }
 
 // Most results are small and clean; this test allocates nothing.
@@ -63,7 +63,7 @@ function isClean(value: unknown, levels: number): boolean {
 
 /** The same as `guardSecrets`, for a text that may be JSON. */
 export function guardText(text: string, tripwire: TripwireLevel): string {
-  const parsed = parsedFrom(text)
+  const parsed = parseSuspect(text)
   const guarded = parsed === undefined ? parsed : guardSecrets(parsed, tripwire)
   return redactSecrets(guarded === parsed ? text : JSON.stringify(guarded))
 }
@@ -75,7 +75,7 @@ interface Findings {
 }
 
 /** Not recursive, because the depth is not limited here. */
-function find(root: unknown, { opaque, level }: TripwireLevel): Findings {
+function findSecrets(root: unknown, { opaque, level }: TripwireLevel): Findings {
   let hasValue = mayBeSecret(root)
   const seen = new Set<object>()
   const open: Array<{ readonly value: unknown; readonly path: string }> = [{ value: root, path: '' }]
@@ -100,13 +100,13 @@ function find(root: unknown, { opaque, level }: TripwireLevel): Findings {
   return { hasValue }
 }
 
-function clean(value: unknown, tripwire: TripwireLevel, path: string, copies: Map<object, unknown>): unknown {
+function removeSecrets(value: unknown, tripwire: TripwireLevel, path: string, copies: Map<object, unknown>): unknown {
   const plain = plainOf(value)
   if (typeof plain !== 'object' || plain === null) return typeof value === 'string' ? redactSecrets(value) : value
   const cached = copies.get(plain)
   if (cached !== undefined) return cached
   if (typeof value === 'string') {
-    const cleanJson = JSON.stringify(clean(plain, tripwire, path, copies))
+    const cleanJson = JSON.stringify(removeSecrets(plain, tripwire, path, copies))
     // Text without a finding keeps its white space and digits.
     return redactSecrets(cleanJson === JSON.stringify(plain) ? value : cleanJson)
   }
@@ -117,7 +117,7 @@ function clean(value: unknown, tripwire: TripwireLevel, path: string, copies: Ma
     const one = (plain as Readonly<Record<string, unknown>>)[key]
     const isCredential = tripwire.level !== 'values' && !Array.isArray(plain) && looksSecret(key)
     let cleanValue = one
-    if (!isOpaque(at, tripwire.opaque)) cleanValue = isCredential ? REDACTED : clean(one, tripwire, at, copies)
+    if (!isOpaque(at, tripwire.opaque)) cleanValue = isCredential ? REDACTED : removeSecrets(one, tripwire, at, copies)
     defineMember(copy, redactSecrets(key), cleanValue)
   }
   return copy
@@ -125,7 +125,7 @@ function clean(value: unknown, tripwire: TripwireLevel, path: string, copies: Ma
 
 /** The JSON value of an object with `toJSON`, or of a text that is JSON. */
 function plainOf(value: unknown): unknown {
-  if (typeof value === 'string') return parsedFrom(value)
+  if (typeof value === 'string') return parseSuspect(value)
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return undefined
   const { toJSON } = value as { readonly toJSON?: unknown }
   return typeof toJSON === 'function' ? toJSON.call(value) : value
@@ -144,7 +144,7 @@ function isSuspect(text: string): boolean {
   return (first === 0x7b || first === 0x5b) && mayNameCredential(text)
 }
 
-function parsedFrom(text: string): unknown {
+function parseSuspect(text: string): unknown {
   return isSuspect(text) ? tryParseJson(text) : undefined
 }
 

@@ -25,7 +25,7 @@ export function writtenByOthers(path: string): string | undefined {
   return `it belongs to another user (${uid}); make it yours with chown, or run Pegboard as that user`
 }
 
-/** The same for a file and its folder. */
+/** Why another user could write or replace a file; see `writtenByOthers`. */
 export const replacedByOthers = (file: string): string | undefined =>
   writtenByOthers(file) ?? inFolder(writtenByOthers(dirname(file)))
 
