@@ -27,7 +27,7 @@ export function readHolders(stored: unknown): NameHolders {
   return { tools: mapOf(tools), prompts: mapOf(prompts) }
 }
 
-/** Removes names that begin with the name of the holder's owner, because no other owner can get those. */
+/** Leaves out names that begin with the name of the holder's owner, because no other owner can get those. */
 export function contestedHolders({ tools, prompts }: NameHolders, names: OwnerNames): NameHolders {
   const contested = (holders: ReadonlyMap<string, string>): Map<string, string> =>
     new Map(

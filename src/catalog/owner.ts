@@ -33,7 +33,7 @@ export interface OwnerInfo {
   readonly provides?: string
   /** Maximum size of its resources for the model, in tokens; 0: no limit. */
   readonly maxResultTokens?: number
-  /** Its tools are for modules only. Clients do not learn about it. */
+  /** True if only modules may use its tools. Clients do not learn about the owner. */
   readonly internal?: boolean
   /** Resources that are the results of its tools. */
   readonly toolResources?: readonly ToolResource[]

@@ -41,7 +41,7 @@ export function promptNames(
     const absentHolder = findAbsentHolder(holder, ids, isReserved)
     const allowed = absentHolder ? [] : group.filter(({ id }) => claimedBy({ name, module: id }) === undefined)
     const winner = allowed.find(({ id }) => id === holder) ?? allowed[0]
-    for (const one of group) if (one !== winner) renamed.set(one.prompt, freeName(name, one.id, promptsByName))
+    for (const one of group) if (one !== winner) renamed.set(one.prompt, findFreeName(name, one.id, promptsByName))
     if (absentHolder) {
       const kept = describePrompt(absentHolder)
       clashes.push({ name, ids: describePrompts([absentHolder, ...ids]), kept, isAway: true, isPrompt: true })
@@ -62,7 +62,7 @@ const describePrompt = (id: string): string => `a prompt of ${id}`
 const describePrompts = (ids: readonly string[]): string[] => ids.map(describePrompt).sort()
 
 /** Depends only on the prompt and its owner, so that it stays the same whatever else is configured. */
-function freeName(name: string, id: string, takenNames: ReadonlyMap<string, unknown>): string {
+function findFreeName(name: string, id: string, takenNames: ReadonlyMap<string, unknown>): string {
   for (let seed = `${id} ${name}`; ; seed += '#') {
     const free = distinctName(name, seed)
     if (!takenNames.has(free)) return free

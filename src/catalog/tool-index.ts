@@ -36,7 +36,7 @@ export function indexTools(
   const toolsByName = groupBy(allTools, ({ name }) => name.toLowerCase())
   const clashes: NameClash[] = []
   const newNames = new Map<Tool, string>()
-  const rename = (tool: Tool): void => void newNames.set(tool, freeName(tool, toolsByName))
+  const rename = (tool: Tool): void => void newNames.set(tool, findFreeName(tool, toolsByName))
   for (const [folded, group] of toolsByName) {
     const ids = group.map(({ id }) => id).sort()
     const holder = holders.get(folded)
@@ -94,7 +94,7 @@ function listKeepers(candidates: readonly Tool[]): readonly Tool[] {
 }
 
 /** Depends only on the tool's own name and id, so that it stays the same whatever else is configured. */
-function freeName(tool: Tool, takenNames: ReadonlyMap<string, unknown>): string {
+function findFreeName(tool: Tool, takenNames: ReadonlyMap<string, unknown>): string {
   for (let seed = tool.id; ; seed += '#') {
     const name = distinctName(tool.name, seed)
     if (!takenNames.has(name.toLowerCase())) return name
