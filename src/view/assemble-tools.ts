@@ -23,7 +23,7 @@ export function assemble(
     }
     if (draft !== tool) {
       if (typeof draft.description !== 'string') throw new TypeError('assemble returned no description')
-      const wider = widerThan(tool.input, draft.input)
+      const wider = getWidening(tool.input, draft.input)
       if (wider !== undefined)
         throw new TypeError(`assemble returned a schema that accepts more than the tool: ${wider}`)
     }
@@ -36,7 +36,7 @@ export function assemble(
 const compared = new WeakMap<Schema, { readonly base: Schema; readonly wider: string | undefined }>()
 
 /** The same as `findWidening`, computed once for each variant. */
-function widerThan(base: Schema, variant: Schema): string | undefined {
+function getWidening(base: Schema, variant: Schema): string | undefined {
   if (base === variant) return undefined
   const cached = compared.get(variant)
   if (cached?.base === base) return cached.wider
@@ -55,11 +55,11 @@ export function findWidening(base: unknown, variant: unknown, path = ''): string
     DEFINITIONS.find((key) => !isPartOf(variant[key], base[key]))
   if (differing) return `${at} has another ${differing}, which cannot be compared`
   return (
-    widerBranches(base, variant, path) ??
-    widerType(base, variant, at) ??
-    widerValues(base, variant, at) ??
-    widerBounds(base, variant, at) ??
-    widerProperties(base, variant, path) ??
+    findWiderBranch(base, variant, path) ??
+    findWiderType(base, variant, at) ??
+    findWiderValue(base, variant, at) ??
+    findWiderBound(base, variant, at) ??
+    findWiderProperty(base, variant, path) ??
     ('items' in base ? findWidening(base['items'], variant['items'] ?? {}, `${path}[]`) : undefined)
   )
 }
@@ -93,7 +93,7 @@ const branchesOf = (schema: JsonSchema): readonly unknown[] | undefined => {
   return Array.isArray(branches) ? branches : undefined
 }
 
-function widerBranches(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
+function findWiderBranch(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
   const baseBranches = branchesOf(base)
   if (!baseBranches) {
     const findings = branchesOf(variant)?.map((branch) =>
@@ -129,7 +129,7 @@ const typeOfValue = (value: unknown): string =>
 const isWithin = (type: string, types: readonly string[]): boolean =>
   types.includes(type) || (type === 'integer' && types.includes('number'))
 
-function widerType(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
+function findWiderType(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
   const types = typesOf(base)
   if (!types || branchesOf(variant)) return undefined
   const variantTypes = typesOf(variant)
@@ -140,7 +140,7 @@ function widerType(base: JsonSchema, variant: JsonSchema, at: string): string | 
 const valuesOf = (schema: JsonSchema): readonly unknown[] | undefined =>
   'const' in schema ? [schema['const']] : Array.isArray(schema['enum']) ? schema['enum'] : undefined
 
-function widerValues(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
+function findWiderValue(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
   const values = valuesOf(base)
   if (!values || branchesOf(variant)) return undefined
   const variantValues = valuesOf(variant)
@@ -153,7 +153,7 @@ const UPPER = ['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems', 'maxPrope
 const LOWER = ['minimum', 'exclusiveMinimum', 'minLength', 'minItems', 'minProperties']
 const EXACT = ['pattern', 'format', 'multipleOf', 'uniqueItems']
 
-function widerBounds(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
+function findWiderBound(base: JsonSchema, variant: JsonSchema, at: string): string | undefined {
   // The tool itself checks single values.
   if (valuesOf(variant) || branchesOf(variant)) return undefined
   const wider =
@@ -163,7 +163,7 @@ function widerBounds(base: JsonSchema, variant: JsonSchema, at: string): string 
   return wider && `${at} has another ${wider}`
 }
 
-function widerProperties(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
+function findWiderProperty(base: JsonSchema, variant: JsonSchema, path: string): string | undefined {
   const properties = asRecord(base['properties'])
   const variantProperties = asRecord(variant['properties'])
   // A variant may declare properties if the tool's schema declares none.

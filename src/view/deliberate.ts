@@ -54,7 +54,7 @@ export function createDeliberateMode() {
 
   return {
     /**
-     * Those of `intents` whose tools are offered to this caller now, in the same order; `undefined` if all tools are
+     * The intents of `intents` whose tools this caller sees now, in the same order; `undefined` if all tools are
      * offered, because neither the profile nor the user wants deliberate mode, or there is no message.
      */
     offered(
@@ -115,7 +115,6 @@ function advance(conversation: Conversation, sentMessage: string, generation: Tu
 const phrasesFor = ({ triggers }: DeliberateSettings, intent: string): readonly string[] | undefined =>
   Object.hasOwn(triggers, intent) ? triggers[intent] : undefined
 
-/** Records what the message of this turn asks for. */
 function recordMessage(
   conversation: Conversation,
   message: string,

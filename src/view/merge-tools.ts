@@ -83,7 +83,7 @@ function merge(allTools: readonly Tool[], scope: MergeScope, nameOfOthers: NameO
       hide(tool.id, createAliasTakenReason(visibility.tool))
     else allowed.set(tool.id, visibility.tool)
   }
-  const shorter = shortNames(allowed, maxNameLength, isTaken)
+  const shorter = createShortNames(allowed, maxNameLength, isTaken)
   const byId = new Map<string, ViewTool>()
   for (const [id, tool] of allowed) {
     const name = shorter.get(id)
@@ -187,7 +187,7 @@ export const unchangedEntry = (tool: Tool, { schema, listsOutput }: ListingLimit
  * depend on other tools.
  * @param isTaken whether something else has the name
  */
-function shortNames(
+function createShortNames(
   tools: ReadonlyMap<string, Tool>,
   max: number,
   isTaken: (name: string) => boolean,

@@ -72,7 +72,7 @@ function childrenOf(node: JsonSchema): unknown[] {
 }
 
 function inlineRefs(root: JsonSchema): JsonSchema {
-  const circular = circularRefs(root)
+  const circular = findCircularRefs(root)
   const remainingRefs = new Set<string>()
   let nodes = 0
 
@@ -148,7 +148,7 @@ function findReferencedDefinitions(
 }
 
 /** References that lead back to themselves. */
-function circularRefs(root: JsonSchema): ReadonlySet<string> {
+function findCircularRefs(root: JsonSchema): ReadonlySet<string> {
   const edges = new Map<string, ReadonlySet<string>>()
   const refsBehind = (ref: string): ReadonlySet<string> =>
     getOrInsert(edges, ref, () => new Set(refsIn(resolvePointer(root, ref))))

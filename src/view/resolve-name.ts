@@ -20,7 +20,7 @@ type UnavailableOwner = Pick<OwnerInfo, 'id' | 'state' | 'reason'>
 export type Resolution =
   | { readonly kind: 'found'; readonly tool: ViewTool }
   | { readonly kind: 'ambiguous'; readonly candidates: readonly string[] }
-  /** It exists, and the caller may learn why it cannot be used. */
+  /** The tool exists, and the caller may learn why it cannot be used. */
   | { readonly kind: 'hidden'; readonly id: string; readonly hidden: HiddenReason }
   | UnknownName
 
@@ -64,7 +64,7 @@ export function createResolver(
   const findExact = (name: string): ViewTool | undefined =>
     byId.get(name) ?? byId.get(snapshot.byName.get(name)?.id ?? short.get(name) ?? '')
   // Computed on use: most names are exact, and ten thousand tools have many other names.
-  const derived = once(() => derivedNames(tools))
+  const derived = once(() => indexNames(tools))
   const clashes = once(
     () =>
       new Map(
@@ -79,7 +79,7 @@ export function createResolver(
     return { kind: 'ambiguous', candidates: [...found].map((entry) => entry.tool.id).slice(0, 10) }
   }
 
-  const hiddenNames = once(() => hiddenSpellings(hidden))
+  const hiddenNames = once(() => listHiddenSpellings(hidden))
   const toUnknown = (name: string): Resolution => {
     const meantOwners = findMeantOwners(name, snapshot)
     const mayHave = (id: string): boolean => (meantOwners ? meantOwners.has(id) : !FIRST_SEPARATOR.test(name))
@@ -234,7 +234,7 @@ function findMeantOwners(name: string, { ownersNamed }: Snapshot): ReadonlySet<s
  * Names of hidden tools, ignoring case and punctuation. For tools that wait or whose server fails, also without the
  * owner.
  */
-function hiddenSpellings(hidden: ReadonlyMap<string, HiddenReason>): ReadonlySet<string> {
+function listHiddenSpellings(hidden: ReadonlyMap<string, HiddenReason>): ReadonlySet<string> {
   const names = new Set<string>()
   for (const [id, { kind, stage }] of hidden) {
     const dot = id.indexOf('.')
@@ -256,7 +256,7 @@ interface NameIndex {
   readonly flat: ReadonlyMap<string, ReadonlySet<ViewTool>>
 }
 
-function derivedNames(tools: readonly ViewTool[]): NameIndex {
+function indexNames(tools: readonly ViewTool[]): NameIndex {
   const aliases = new Map<string, Set<ViewTool>>()
   const actions = new Map<string, Set<ViewTool>>()
   const flat = new Map<string, Set<ViewTool>>()

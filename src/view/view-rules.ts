@@ -4,7 +4,7 @@ import type { DeliberateSettings } from './deliberate-options.ts'
 import type { ExposureSettings } from './exposure-options.ts'
 import type { SchemaStyle } from './portable-schema.ts'
 
-/** What the configuration says about a profile, as views need it. */
+/** The settings of a profile that views need. */
 export interface ViewRules {
   readonly profile: Profile
   readonly policy: Policy
