@@ -21,7 +21,7 @@ export const deniedByDefault: readonly PathRule[] = [
   '**/.pypirc',
   '**/.git-credentials',
   '**/.git/hooks/**',
-  // The files of MCP clients hold secrets, and name programs that start with the client.
+  // The files of MCP clients contain secrets, and name programs that start with the client.
   '**/claude_desktop_config.json',
   '**/{.cursor,.vscode,.claude,.codex,.gemini}/mcp.json',
   '**/.mcp.json',

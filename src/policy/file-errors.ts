@@ -39,7 +39,6 @@ export function toFileError(error: unknown, shown: string): unknown {
   return code ? new ToolError(`'${shown}' ${what}.`, { code, cause: error, ...(hint ? { hint } : {}) }) : error
 }
 
-/** Runs file work and converts its errors. */
 export async function convertErrors<T>(shown: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

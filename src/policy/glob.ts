@@ -12,7 +12,7 @@ const MAX_ALTERNATIVES = 64
  */
 export const compileGlob = (pattern: string, ignoreCase = false): Matcher => compileGlobs([pattern], ignoreCase)
 
-/** The same for several patterns: true if any matches. */
+/** As `compileGlob`, for several patterns: true if any of them matches. */
 export function compileGlobs(patterns: readonly string[], ignoreCase = false): Matcher {
   const fold = (text: string): string => (ignoreCase ? text.toLowerCase() : text)
   const variants = patterns.flatMap((pattern) => {
@@ -71,7 +71,7 @@ export function containsAny(hints: readonly Hint[]): Matcher {
   return (path) => expression.test(path)
 }
 
-/** The name in a pattern such as `**/name/**`; undefined for other patterns. */
+/** The literal name of a pattern that has only this name between two `**`; undefined for other patterns. */
 function nameAnywhere([first, name, last, ...more]: readonly Segment[]): string | undefined {
   const spans = first !== undefined && isSpan(first) && last !== undefined && isSpan(last)
   return spans && typeof name === 'string' && more.length === 0 ? name : undefined

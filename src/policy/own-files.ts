@@ -7,7 +7,7 @@ import { createRealPathCache, isInside, realForm, statOrNone } from './real-path
 export interface OwnFiles {
   /** Tools never read, list or write these. */
   readonly secret: readonly string[]
-  /** The same, but the operator may give a folder below them to a module as a root. */
+  /** Like `secret`, but the operator may give a folder below them to a module as a root. */
   readonly kept: readonly string[]
   /** Tools read but never write these. */
   readonly fixed: readonly string[]

@@ -6,5 +6,5 @@
  */
 export const OWN_NETWORK = ['private', 'loopback'] as const
 
-/** The same for a server or API that the operator configured: a device may have no other address. */
+/** The kinds for servers and APIs of the operator's configuration: a device may have only a link-local address. */
 export const OPERATOR_NETWORK = [...OWN_NETWORK, 'link-local'] as const

@@ -53,15 +53,15 @@ export function createFence(options: FenceOptions): () => Promise<Fence> {
   const { roots } = options
   const allowedPaths = (options.allowed ?? []).map((path) => resolve(path))
   const lookUp = createRealPathCache()
-  const deniedNow = pathRules([...deniedByDefault, ...(options.denied ?? [])], lookUp)
-  const protectedNow = pathRules([...protectedByDefault, ...(options.protected ?? [])], lookUp)
+  const getDeniedTest = pathRules([...deniedByDefault, ...(options.denied ?? [])], lookUp)
+  const getProtectedTest = pathRules([...protectedByDefault, ...(options.protected ?? [])], lookUp)
   const holdsDeniedName = containsAny((options.denyNames ?? []).map((name) => ({ text: foldPath(name), whole: true })))
 
   const resolveFence = async (): Promise<Fence> => {
     const [resolvedRoots, isDeniedByRule, isProtectedByRule, realAllowedPaths] = await Promise.all([
       Promise.all(roots.map((root) => resolveRoot(root, lookUp))),
-      deniedNow(),
-      protectedNow(),
+      getDeniedTest(),
+      getProtectedTest(),
       Promise.all(allowedPaths.map((path) => realForm(path, lookUp))),
     ])
     const ownFiles = await ownFilesIn(resolvedRoots.flatMap(({ real }) => (real === undefined ? [] : [real])))

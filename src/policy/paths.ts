@@ -85,7 +85,7 @@ export function createPaths(options: PathsOptions): Paths {
   const { rootsSetting = `${setting}.roots` } = options
   const roots = options.roots.map((root) => resolve(root))
   const writeRoots = (options.writeRoots ?? roots).map((root) => resolve(root))
-  const fenceNow = createFence({ ...options, roots })
+  const getFence = createFence({ ...options, roots })
   const folders = createFolderReader(verify)
 
   const createOutsideError = (shown: string): ToolError =>
@@ -109,7 +109,7 @@ export function createPaths(options: PathsOptions): Paths {
       base,
       path.replace(/^~(?=\/|$)/, () => homedir()),
     )
-    const fence = await fenceNow()
+    const fence = await getFence()
     if (fence.roots[0]?.moved)
       throw new ToolError(`The allowed folder is not where it was when Pegboard started (${rootsSetting}).`, {
         code: 'E_PATH_OUTSIDE_ROOT',

@@ -139,7 +139,7 @@ export function createPolicy(settings: PolicySettings = {}): Policy {
   ]
   const tripwires = new Map(Object.entries(settings.tripwires ?? {}))
   const hasTripwires = tripwires.size > 0 || settings.tripwire !== undefined
-  /** @param isException tells which rules of `unless` count: those for the whole owner, or those for any of its tools */
+  /** @param isException true for rules of `unless` that count: those for the whole owner, or those for any of its tools */
   const deniesOwner = (owner: string, by: Actor, isException: (rule: Rule) => boolean): boolean =>
     !hasOwner(owner) ||
     denials.some(
