@@ -39,7 +39,7 @@ export interface StoredTask extends Task {
   readonly name: string
   /** Removed when the task has ended, because arguments can have megabytes. */
   readonly input: unknown
-  /** The same for each attempt, so that a tool can recognise a repeated run. */
+  /** Equal for all attempts, so that a tool can recognise a repeated run. */
   readonly callId?: string
   readonly idempotent: boolean
   readonly tries: number

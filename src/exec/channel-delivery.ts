@@ -11,7 +11,7 @@ export interface Delivery {
    * allow
    */
   check(caller: Caller, channel: string): void
-  /** Checks the channel again, because it may no longer be allowed. @throws PegboardError */
+  /** Checks the channel again, because the operator may have closed it. @throws PegboardError */
   send(caller: Caller, channel: string, text: string): Promise<void>
 }
 

@@ -124,7 +124,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     )
 
   const running = new Set<string>()
-  const isDone = async (id: string, processId: string): Promise<boolean> =>
+  const hasRunEnded = async (id: string, processId: string): Promise<boolean> =>
     processId === instance.id ? !running.has(id) : !(await instance.isAlive(processId))
 
   const waiting = new Set<() => void>()
@@ -176,7 +176,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     }
     const { by } = row.value
     if (by !== undefined) {
-      if (!(await isDone(id, by))) {
+      if (!(await hasRunEnded(id, by))) {
         await alarms.set(id, nextCheckAt(clock.now()))
         return undefined
       }

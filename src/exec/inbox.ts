@@ -55,7 +55,7 @@ export function createInbox(
     const all = await table()
       .list(owner)
       .catch((error: unknown) => {
-        // They stay for the next result, so that this one is not delayed.
+        // The notices stay for the next result, so that this result is not delayed.
         ownersWithNotices.add(owner)
         logReadFailure(error)
         return []

@@ -198,7 +198,7 @@ export function inspectFailure(
   return copyFailure(failure, { message, hint, data, cause })
 }
 
-/** The same error with other texts; the same object if they are equal. */
+/** A copy of an error with other texts; the error itself if the texts are equal. */
 export function copyFailure(
   failure: PegboardError,
   { message, hint, data, cause }: Pick<PegboardError, 'message' | 'hint' | 'data' | 'cause'>,

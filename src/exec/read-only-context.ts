@@ -14,7 +14,7 @@ export function readOnlyContext(ctx: CallContext, tool: Pick<Tool, 'writes' | 'n
   return createReadOnlyObject({
     ...(readOnly(ctx, 'all') as CallContext),
     caller: readOnly(tool.needsUserInput ? ctx.caller : removeMessage(ctx.caller), 'reads', 'ctx.caller'),
-    services: servicesFor(ctx.services, tool.writes ?? []),
+    services: limitServices(ctx.services, tool.writes ?? []),
     signal,
     log,
     fetch: createReadOnlyFetch(ctx.fetch),
@@ -42,7 +42,7 @@ function removeMessage(caller: Caller): Caller {
 }
 
 /** Keeps the services that the tool declares to write to. */
-function servicesFor(services: Services, writes: readonly string[]): Services {
+function limitServices(services: Services, writes: readonly string[]): Services {
   const readOnlyServices = readOnly(services, 'reads', 'ctx.services')
   if (writes.length === 0) return readOnlyServices
   const limited = {} as Services

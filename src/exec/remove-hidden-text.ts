@@ -15,7 +15,7 @@ export function removeHiddenText(tool: Tool, result: ToolResult): ToolResult {
   return value === result.value ? result : { ...result, value }
 }
 
-/** The same for its error. */
+/** Removes what a person would not see from the error of such a tool. */
 export function removeHiddenTextFromError(tool: Tool, failure: PegboardError): PegboardError {
   if (!mayReturnForeignText(tool)) return failure
   return copyFailure(failure, {
