@@ -58,6 +58,6 @@ export function sharedNameSentence({ servers, skipped }: NamedServers, id: strin
   return `${servers[server]?.where ?? `The server ${server}`} has the name of the bundled module ${id}, whose tools are now called pegboard.${id}.<tool> (pegboard_${id}__<tool> for clients). Rename the server, or set modules.${id}.enabled to false.`
 }
 
-/** A sentence for the operator about a module of theirs and a server or API with the same name. */
+/** A sentence for the operator about a drop-in and a server or API with the same name. */
 export const sameRulesSentence = (id: string, other: string): string =>
   `The module ${id} and ${other} have the same name: rules for ${id} apply to both. Write ${other} in rules for it alone.`

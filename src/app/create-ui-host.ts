@@ -46,7 +46,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
   const parts: UiContext = {
     ...options,
     toSafeText,
-    // The same object for each request, because views are remembered by caller.
+    // One object per profile, because views are cached by caller object.
     caller(profile) {
       const caller = callers.get(profile) ?? { ...localCaller, profile, client: { name: 'page', version: '' } }
       callers.set(profile, caller)
@@ -82,7 +82,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
     return openReviewDesk(options.config(), file, log)
   }
 
-  const fileOf = (): string => {
+  const requireFile = (): string => {
     const { file } = options.config()
     if (file !== undefined) return file
     throw new PegboardError('E_NOT_FOUND', 'There is no configuration file to change.', {
@@ -91,7 +91,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
   }
   let report: AliasReport | undefined
 
-  const statusOf = (id: string): UpstreamStatus => {
+  const requireStatus = (id: string): UpstreamStatus => {
     const found = app.upstreams.status().find((one) => one.id === id || one.module === id)
     if (!found) throw notFound('server', id)
     return found
@@ -105,10 +105,10 @@ export function createUiHost(options: UiHostOptions): UiHost {
         return login ? { ...row, login } : row
       }),
     server(name) {
-      const { id, notes = [] } = statusOf(name)
+      const { id, notes = [] } = requireStatus(name)
       const settings = options.config().servers[id]
       const { target } = settings ?? {}
-      // Arguments and queries may hold secrets.
+      // Arguments and queries may contain secrets.
       const reached =
         target === undefined ? undefined : target.kind === 'stdio' ? target.command : withoutQuery(target.url)
       return {
@@ -124,7 +124,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
       }
     },
     async act(name, action) {
-      const { id } = statusOf(name)
+      const { id } = requireStatus(name)
       if (action === 'login') return await logins.start(id)
       if (action === 'restart' || action === 'disconnect') await app.upstreams.disconnect(id)
       if (action === 'restart' || action === 'connect') await app.upstreams.connect(id)
@@ -190,7 +190,7 @@ export function createUiHost(options: UiHostOptions): UiHost {
       changed.emit()
     },
     async switch(names, enabled) {
-      const target = { file: fileOf(), stateDir: options.setupDir, modules: moduleNames(options.config()), clock }
+      const target = { file: requireFile(), stateDir: options.setupDir, modules: moduleNames(options.config()), clock }
       const { undo } = await switchEntries(names, enabled, target)
       return undo === undefined ? {} : { undo }
     },

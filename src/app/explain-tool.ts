@@ -296,7 +296,7 @@ function indexOwnNames(names: readonly string[], settings: Config['servers'][str
   return new Map(names.flatMap((own) => [[own, own] as const, [actions.get(own) ?? own, own] as const]))
 }
 
-/** A verdict as lines for people: a label, and what it says. */
+/** A verdict as lines for people: pairs of a label and a text. */
 export function verdictRows(verdict: Verdict): readonly (readonly [label: string, text: string])[] {
   const { profile, stage, rule, passed, server, names, listed, listing } = verdict
   const written = verdict.searchText && [verdict.searchText.when, ...verdict.searchText.requests].filter(Boolean)

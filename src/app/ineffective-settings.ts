@@ -87,7 +87,7 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
       settings.rulesOf(DEFAULT_PROFILE).policy.unmatchedConstraints(allTools()),
     /** See `App.unmatchedRules`. */
     unmatchedRules: unmatched,
-    /** The same, or undefined while tools are still arriving, because listing them now would delay calls. */
+    /** As `unmatchedRules`; undefined while servers and modules start, because reading all tools would delay calls. */
     unmatchedRulesIfCalm: unmatchedIfCalm,
     /** The unmatched rules that a caller may learn about. Empty while tools are still arriving. */
     unmatchedRulesFor(caller: Caller): readonly UnmatchedRule[] {

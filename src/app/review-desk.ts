@@ -80,7 +80,7 @@ export interface ReviewDesk {
 /** A server or API to review. */
 interface ReviewEntry {
   readonly settings: Parameters<typeof createFilters>[0] & { readonly trust: TrustMode }
-  /** Its category, which commands accept too. */
+  /** Category of the tools. Commands accept it as a name of the server, too. */
   readonly module: string
   /** The tools as read last; undefined if they never were. */
   readonly tools: readonly ListedDefinition[] | undefined

@@ -18,7 +18,7 @@ export interface SecretGuard {
    * @throws PegboardError E_SECRET_BLOCKED
    */
   inspectAnswer<T extends object>(caller: Caller, owner: string, answer: T): T
-  /** The same for a question that an owner asks. */
+  /** A question of an owner without credentials. @throws PegboardError E_SECRET_BLOCKED */
   inspectQuestion(caller: Caller, owner: string, params: unknown): unknown
   /** Wraps a store, so that the tokens in it are treated as secrets. */
   learnFrom(store: TokenStore): TokenStore

@@ -50,7 +50,7 @@ export function createServerList(options: ServerListOptions): ServerList {
         const { era, version, instances } = status
         const reason = status.reasonFor?.(caller) ?? status.reason
         const tools = count?.(module) ?? status.tools
-        // Notes name tools.
+        // Notes name tools, so a caller who does not see all tools must not get them.
         const notes = tools === status.tools ? status.notes : undefined
         return {
           id,
@@ -102,7 +102,7 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
   const ownerOf = ({ category }: ServerStatus): Owner | undefined =>
     view().owners.find((owner) => owner.id === category)
 
-  /** The same, after connecting to a server for the first time. */
+  /** A server and its owner. Connects to a server that Pegboard has never connected to. */
   async function requireConnected(id: string): Promise<{ readonly server: ServerStatus; readonly owner: Owner }> {
     const server = requireServer(id)
     if (server.state === 'configured') await connect(server)

@@ -149,7 +149,7 @@ export function createServiceProvider(options: ServiceProviderOptions) {
         throw new PegboardError('E_TOOL_HIDDEN', 'Only admins can reload tools.', {
           hint: 'The operator sets the flag "admin" of the profile.',
         })
-      return reloadedOf(await options.reload(name))
+      return toReloadResult(await options.reload(name))
     },
     inject: (names) => inject(caller, names),
   })
@@ -192,14 +192,14 @@ export function createServiceProvider(options: ServiceProviderOptions) {
     processes: options.processes,
     registry: ({ caller }) => registryOf(caller),
     tasks: ({ caller }) => {
-      const callerNow = (owner: unknown): Caller | undefined =>
+      const refreshOwner = (owner: unknown): Caller | undefined =>
         isStoredCaller(owner) ? options.refreshCaller(owner as StoredCaller) : undefined
       return {
         owner: toStoredCaller(caller),
         check: (id) => options.task(sessionOwner(caller), id),
-        mayGoOn: (owner = caller) => callerNow(owner) !== undefined,
+        mayGoOn: (owner = caller) => refreshOwner(owner) !== undefined,
         mayResume(owner, tool) {
-          const now = callerNow(owner)
+          const now = refreshOwner(owner)
           return now !== undefined && options.view(now).resolve(tool).kind === 'found'
         },
       }
@@ -231,7 +231,7 @@ const entryOf = ({ tool, description }: ViewTool) => ({
   effect: tool.effect,
 })
 
-const reloadedOf = ({ loaded, failed }: Report): ReloadResult => ({
+const toReloadResult = ({ loaded, failed }: Report): ReloadResult => ({
   loaded: loaded.length,
   failed: failed.map(({ file, code, error }) => ({ file, code, error: scrub(error) })),
 })
