@@ -37,7 +37,7 @@ export interface ToolBinding {
   /** The options of the module for a profile that changes them; default `config` for all. */
   readonly configFor?: (profile: Profile) => unknown
   readonly log: Log
-  /** True if the build has checked the schemas. They are converted on first access, because zod takes 1 ms for each. */
+  /** True for a bundled module: its schemas need no check, and are converted on first access, because zod takes 1 ms each. */
   readonly isBundled?: boolean
   /** The part of the host that `available` and `assemble` may read; default nothing. */
   readonly servicesFor?: ServicesFor

@@ -83,6 +83,6 @@ async function isDirectory(path: string): Promise<boolean> {
   }
 }
 
-/** The path does not exist, or was removed meanwhile. */
+/** True if the path does not exist, or was removed while it was read. */
 export const isMissing = (error: unknown): boolean =>
   ['ENOENT', 'ENOTDIR', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')

@@ -6,7 +6,6 @@ import type { Log } from '../core/log.ts'
 import type { LoadProblem } from './module-files.ts'
 import type { TemplateVars } from './templates.ts'
 
-/** The configuration of one module. */
 export interface ModuleSetting {
   readonly enabled?: boolean
   readonly config?: unknown
