@@ -148,7 +148,7 @@ export function createBm25(rows: WordRows, savedPostings: Postings) {
     return { words, documents: countDocuments(words) }
   }
 
-  /** The same as `addScores` for one word, without the cost of `gather`. */
+  /** As `addScores` for one word, without the cost of `gather`. */
   function addScoresOfWord(word: number, weight: number): void {
     const { starts, entries } = postings
     // Local copies, because reading closure variables in this loop is slower.

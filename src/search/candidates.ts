@@ -67,7 +67,7 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
     const uncounted = [...(hidden?.() ?? [])].flatMap((id) => corpus.slotOf(id) ?? [])
     const matches = corpus.lexical.search(query, { limit: count, accept, uncounted })
     const table = ranker === 'lexical' ? undefined : corpus.table()
-    const corrections = table ? [...matches.corrections].filter(([word, other]) => isMisspelling(word, other, table)) : []
+    const corrections = table ? [...matches.corrections].filter(([word, other]) => isTypo(word, other, table)) : []
     const correctedQuery = replaceWords(query, corrections)
     const vector = table?.query(correctedQuery)
     const vectors = external && semantic?.index
@@ -136,7 +136,7 @@ const replaceWords = (query: string, corrections: readonly (readonly [string, st
  * saw it in only one tool. In the second case, the word must be long, because short words resemble other words, and must not
  * be the beginning of the known word.
  */
-function isMisspelling(word: string, known: string, { knows, rarityOf }: EmbeddingTable): boolean {
+function isTypo(word: string, known: string, { knows, rarityOf }: EmbeddingTable): boolean {
   if (!knows(word)) return true
   const isRare = rarityOf(stemOf(word)) === 1 && rarityOf(stemOf(known)) < 1
   return isRare && word.length >= LONG_WORD && !known.startsWith(word)

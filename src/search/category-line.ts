@@ -8,7 +8,7 @@ const SHOWN_TOOLS = 4
 const NAME_CHARACTERS = 40
 
 /**
- * What a category is for, in plain words: what the operator or the owner says, otherwise what the atlas says about a
+ * What a category is for, in plain words: the summary of the operator or the owner, otherwise the line of the atlas about a
  * known server, otherwise the names of some tools.
  * @param tools of the owner that the caller sees
  */

@@ -48,7 +48,6 @@ export function checkDims(label: string, dims: number, configuredDims: number | 
     )
 }
 
-/** The texts in batches of at most `size`, in order. */
 export function batchesOf<T>(items: readonly T[], size: number): T[][] {
   const batches: T[][] = []
   for (let start = 0; start < items.length; start += size) batches.push(items.slice(start, start + size))

@@ -10,7 +10,6 @@ export interface ModelFileKind {
   readonly alignment: 4 | 16
 }
 
-/** The next multiple of `alignment`. */
 export function alignUp(bytes: number, alignment: 4 | 16): number {
   return (bytes + alignment - 1) & -alignment
 }

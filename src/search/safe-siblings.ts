@@ -46,7 +46,7 @@ export const asksToDelete = (query: string): boolean =>
   ASKS_TO_DELETE.test(`${query.normalize('NFKD').replaceAll(/\p{M}/gu, '').normalize('NFC').toLowerCase()} `)
 
 /**
- * Adds the safe sibling of each destructive tool of an answer, beyond the limit of the answer. It stands before the
+ * Adds the safe sibling of each destructive tool of an answer, beyond the limit of the answer. The sibling comes before the
  * destructive tool, or at the end if the query asks to delete.
  * @param queryOf the query that a hit answers
  * @param siblingsOf see `safeSiblingsOf`

@@ -54,7 +54,7 @@ export function createAnswer(
   }
 
   const best = ranked.slice(0, maxHits)
-  const scores = neverRising(best.map(shownRelevance), isUnlikely ? minRelevance : 1)
+  const scores = makeNonIncreasing(best.map(shownRelevance), isUnlikely ? minRelevance : 1)
   const hits = best.map(
     ({ candidate, fused }, at): SearchHit => ({
       id: idOf(candidate.slot),
@@ -74,7 +74,7 @@ export function createAnswer(
 }
 
 /** Lowers each score to that of the hits before it. */
-function neverRising(scores: readonly number[], ceiling = 1): number[] {
+function makeNonIncreasing(scores: readonly number[], ceiling = 1): number[] {
   let least = ceiling
   return scores.map((score) => {
     least = Math.min(least, score)
@@ -121,7 +121,7 @@ export function addClauses(prompt: ToolAnswer, clauses: readonly ToolAnswer[], l
   for (const hit of [...sureHits, ...prompt.hits]) if (!byId.has(hit.id)) byId.set(hit.id, hit)
   const { unanswered: _, ...rest } = prompt
   const hits = [...byId.values()].slice(0, limit)
-  const scores = neverRising(hits.map(({ score }) => score))
+  const scores = makeNonIncreasing(hits.map(({ score }) => score))
   return { ...rest, hits: hits.map((hit, at) => ({ ...hit, score: scores[at] as number })) }
 }
 

@@ -61,7 +61,7 @@ export interface SemanticLane {
   sync(documents: readonly SemanticDocument[]): void
   /** Resolves when the current work is finished or abandoned. */
   settled(): Promise<void>
-  /** The vector of a query; undefined if the lane is not ready, fails or misses the deadline. */
+  /** The vector of a query; undefined if the lane is not ready, fails or missedQueries the deadline. */
   embedQuery(query: string): Promise<Float32Array | undefined>
   close(): Promise<void>
 }
@@ -74,7 +74,6 @@ export interface SemanticOptions {
   readonly store?: VectorStore
   readonly clock?: Clock
   readonly onProgress?: (progress: LoadProgress) => void
-  /** Called when the state changes. */
   readonly onChange?: (status: SemanticStatus) => void
 }
 
@@ -115,7 +114,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   let isPermanent = false
   let hasWarned = false
   let failures = 0
-  let misses = 0
+  let missedQueries = 0
 
   const getStatus = (): SemanticStatus => ({
     state,
@@ -279,7 +278,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
     const message = isPegboardError(error) ? joinSentences(error.message, error.hint) : messageOf(error)
     isPermanent = isPegboardError(error) && error.code === 'E_CONFIG_INVALID'
     isStale = true
-    misses = 0
+    missedQueries = 0
     setState('unavailable', message)
     const logFields = { embedder: source.label, reason: message }
     if (hasWarned) log.info('the search model is unavailable again', logFields)
@@ -300,7 +299,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   }
 
   function countMiss(error: Error): void {
-    if (++misses >= MISSES_BEFORE_PAUSE && embedder) void giveUp(error)
+    if (++missedQueries >= MISSES_BEFORE_PAUSE && embedder) void giveUp(error)
   }
 
   async function embedNow(model: Embedder, query: string): Promise<Float32Array> {
@@ -365,7 +364,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
       // A late vector still serves the next identical query.
       try {
         const vector = await waitAtMost(queryTimeoutMs, pending, undefined, clock)
-        if (vector) misses = failures = 0
+        if (vector) missedQueries = failures = 0
         else
           countMiss(
             new Error(

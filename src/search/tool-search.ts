@@ -20,7 +20,6 @@ import type { WritingState } from './written-requests.ts'
 /** The lanes that a ranking came from. */
 export type Ranking = 'keyword' | 'hybrid' | 'semantic'
 
-/** One search result. */
 export interface SearchHit {
   readonly id: string
   /**
@@ -126,10 +125,10 @@ export interface ToolSearch {
 const WARM_SLICE_MS = 4
 /** Maximum time a query spends on updating when there is an older index to answer from. */
 const QUERY_SLICE_MS = 2
-/** The same for the first query: vectors of a small catalog are ready within this time. */
+/** Maximum time that the first query spends on updating: enough for the vectors of a small catalog. */
 const FIRST_SLICE_MS = 10
 /**
- * The same when tools were just added, or when keywords find nothing: the right tool may only be found by its vector.
+ * Maximum time for updating if tools were just added, or if keywords find nothing: only vectors may find the right tool.
  */
 const MAX_WAIT_MS = 2_000
 /** Minimum time between saves, because each save writes the whole index. */

@@ -23,7 +23,7 @@ export interface VectorHit {
  */
 export interface VectorIndex {
   readonly dims: number
-  /** Number of slots that hold a vector. */
+  /** Number of slots that have a vector. */
   readonly size: number
   /**
    * Replaces the vector of a slot. Results are cosines only if vectors have length 1; a zero vector has cosine 0 with

@@ -103,7 +103,7 @@ export function createWrittenRequests(options: WrittenRequestsOptions): WrittenR
     const { tools, day, asked } = asRecord(stored)
     const valid = isRecord(tools) && typeof day === 'string' && typeof asked === 'number'
     if (!valid) return { tools: {}, day: '', asked: 0 }
-    // The file may be damaged, and the index reads what it says.
+    // The file may be damaged, so each text is checked again before it is indexed.
     const entries = Object.entries(tools).flatMap(([key, value]): [string, StoredTexts['tools'][string]][] => {
       if (!isRecord(value)) return []
       if (typeof value['failed'] === 'number') return [[key, { failed: value['failed'] }]]

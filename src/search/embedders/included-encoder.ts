@@ -5,7 +5,6 @@ import { toolTextOf } from '../encoder/encoder-text.ts'
 import type { EncoderAnswer, EncoderRequest, EncoderWorkerData } from '../encoder/encoder-thread.ts'
 import type { FusionWeights } from '../fuse-rankings.ts'
 
-/** Files of the included encoder. */
 export interface EncoderFiles {
   /** The compiled program of its thread. */
   readonly thread: string

@@ -6,7 +6,6 @@ import { openEncoder } from './encoder.ts'
 import { queryInput, type ToolText, toolInput } from './encoder-text.ts'
 import { createWordPieceTokenizer } from './word-piece-tokenizer.ts'
 
-/** What the thread is started with. */
 export interface EncoderWorkerData {
   /** Path of the model file. */
   readonly model: string
