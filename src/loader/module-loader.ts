@@ -15,7 +15,7 @@ import { createModuleFiles, type FileRecord, fileName, type LoadProblem } from '
 import { type ModuleInstance, startInstance } from './module-instance.ts'
 import { type ModuleOwner, settleOwners } from './settle-owners.ts'
 import { fillTemplates, type TemplateVars } from './templates.ts'
-import { changedPaths, type Fingerprint, readFingerprint, rereadJsonFiles, watchFolder } from './watch-folder.ts'
+import { changedPaths, type Fingerprint, readFingerprint, watchFolder } from './watch-folder.ts'
 
 /** A running instance and its inputs. Equal inputs need no restart. */
 interface RunningModule {
@@ -106,16 +106,11 @@ export function createLoader(options: LoaderOptions): Loader {
     replaced = settled.replaced
     for (const sentence of replaced) logOnce(sentence, () => log.warn(sentence, { code: 'E_NAME_TAKEN' }))
 
-    const jsonBefore = await rereadJsonFiles(fingerprint)
     const started = await startChanged(settled.owners)
     const published = started.filter(({ owner, instance, inputs }) => publish(owner, instance, inputs))
     for (const id of [...running.keys()].reverse()) if (!settled.owners.some((owner) => owner.id === id)) remove(id)
     for (const id of failures.keys()) if (!settled.owners.some((owner) => owner.id === id)) failures.delete(id)
     for (const { owner } of published) await setUp(owner.id)
-    // A module that writes to a file that it imports while it starts is not loaded again because of that.
-    const jsonAfter = await rereadJsonFiles(fingerprint)
-    const ownWrites = changedPaths(jsonBefore, jsonAfter)
-    lastFingerprint = new Map([...fingerprint, ...[...jsonAfter].filter(([path]) => ownWrites.has(path))])
     // A missing module is reported only after all files were read.
     if (!isIncluded) logProblems()
     return createReport(before)
@@ -276,7 +271,7 @@ export function createLoader(options: LoaderOptions): Loader {
       const isModule = [...fingerprint.keys()].some(
         (other) => INDEX.test(other) && dirname(other) === join(modulesDir, top),
       )
-      return top.startsWith('_') || top.endsWith('.json') || (subPath.length > 0 && !isModule)
+      return top.startsWith('_') || (subPath.length > 0 && !isModule)
     }
     const reloadsAll = [...changed].some(isShared)
     // A file that fails again in the same way is reported again.

@@ -1,53 +1,17 @@
-import { hash } from 'node:crypto'
 import { existsSync, type FSWatcher, promises as fs, watch } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Clock } from '../core/clock.ts'
-import { isResourceExhausted } from '../core/error-codes.ts'
 import { messageOf } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import { isCode, isMissing } from './discover-modules.ts'
 
-/**
- * State of every code file below a folder, and of the JSON files that they import, by absolute path. Comparing two
- * states finds the changes.
- */
+/** State of every code file below a folder, by absolute path. Comparing two states finds the changes. */
 export type Fingerprint = ReadonlyMap<string, string>
 
 export async function readFingerprint(dir: string): Promise<Fingerprint> {
   const files = new Map<string, string>()
-  const jsonFiles = new Set<string>()
-  if (existsSync(dir)) await walk(dir, { files, jsonFiles })
-  if (jsonFiles.size === 0) return files
-  // Not all JSON files, because a module may keep its own data in one.
-  const imported = (await Promise.all([...files.keys()].map(listJsonImports))).flat()
-  return new Map([...files, ...(await markJsonFiles(imported.filter((path) => jsonFiles.has(path))))])
-}
-
-/** The JSON files of a fingerprint as they are now. */
-export const rereadJsonFiles = (fingerprint: Fingerprint): Promise<Fingerprint> =>
-  markJsonFiles([...fingerprint.keys()].filter(isJson))
-
-const isJson = (path: string): boolean => path.endsWith('.json')
-
-/** By content, because a module may write the same content again. */
-async function markJsonFiles(paths: readonly string[]): Promise<Fingerprint> {
-  const marks = paths.map(async (path) => [path, hash('sha256', await readOrEmpty(path))] as const)
-  return new Map(await Promise.all(marks))
-}
-
-async function listJsonImports(file: string): Promise<string[]> {
-  const imports = (await readOrEmpty(file)).matchAll(/\b(?:from|import|require)\s*\(?\s*['"](\.[^'"]+\.json)['"]/g)
-  return Array.from(imports, ([, specifier = '']) => resolve(dirname(file), specifier))
-}
-
-/** Empty for a file that cannot be read: its import reports that. */
-async function readOrEmpty(path: string): Promise<string> {
-  try {
-    return await fs.readFile(path, 'utf8')
-  } catch (error) {
-    if (isResourceExhausted(error)) throw error
-    return ''
-  }
+  if (existsSync(dir)) await walk(dir, undefined, files)
+  return files
 }
 
 /** Paths that are new, removed or changed. */
@@ -141,7 +105,7 @@ export function watchFolder(
 /** The folder and its subfolders; while it does not exist, the nearest folder above it. */
 async function foldersToWatch(dir: string): Promise<Set<string>> {
   const folders = new Set<string>()
-  await walk(dir, { folders })
+  await walk(dir, folders, undefined)
   for (let ancestor = dirname(dir); folders.size === 0; ancestor = dirname(ancestor)) {
     if (existsSync(ancestor)) folders.add(ancestor)
     else if (ancestor === dirname(ancestor)) break
@@ -149,14 +113,11 @@ async function foldersToWatch(dir: string): Promise<Set<string>> {
   return folders
 }
 
-/** What `walk` collects. Members that are absent are not collected. */
-interface FoundFiles {
-  readonly folders?: Set<string>
-  readonly files?: Map<string, string>
-  readonly jsonFiles?: Set<string>
-}
-
-async function walk(dir: string, found: FoundFiles): Promise<void> {
+async function walk(
+  dir: string,
+  folders: Set<string> | undefined,
+  files: Map<string, string> | undefined,
+): Promise<void> {
   let children: Awaited<ReturnType<typeof listFolder>>
   try {
     children = await listFolder(dir)
@@ -164,15 +125,14 @@ async function walk(dir: string, found: FoundFiles): Promise<void> {
     if (isMissing(error)) return
     throw error
   }
-  found.folders?.add(dir)
+  folders?.add(dir)
   for (const child of children) {
     if (child.name.startsWith('.') || child.name === 'node_modules') continue
     const path = join(dir, child.name)
-    if (child.isDirectory()) await walk(path, found)
-    else if (isJson(child.name)) found.jsonFiles?.add(path)
-    else if (found.files && isCode(child.name)) {
+    if (child.isDirectory()) await walk(path, folders, files)
+    else if (files && isCode(child.name)) {
       const mark = await markOf(path)
-      if (mark) found.files.set(path, mark)
+      if (mark) files.set(path, mark)
     }
   }
 }

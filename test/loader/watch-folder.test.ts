@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { createLog, silentLog } from '../../src/core/log.ts'
-import { watchFolder } from '../../src/loader/watch-folder.ts'
+import { readFingerprint, watchFolder } from '../../src/loader/watch-folder.ts'
 import { createManualClock } from '../clock.ts'
 import { bench, moduleSource, put, tempDir, until } from './setup.ts'
 
@@ -62,49 +62,12 @@ it('reloads all modules when a helper changes, and one when its own folder does'
   expect(found.loader.shared).toMatchObject({ words: { word: 'new' } })
 })
 
-it('reloads modules when a JSON file changes that they import', async () => {
-  const found = await bench({
-    'kit/index.mjs': `import data from './data.json' with { type: 'json' }\n${moduleSource('kit', '').replace("=> ''", '=> data.word')}`,
-    'kit/data.json': '{ "word": "old" }',
-    'old.cjs': `const { word } = require('./words.json')\nmodule.exports = ${moduleSource('old', '').replace('export default', '').replace("=> ''", '=> word')}`,
-    'words.json': '{ "word": "old" }',
+it('watches only code files', async () => {
+  const dir = await tempDir({
+    'kit/index.mjs': "import data from './data.json' with { type: 'json' }",
+    'kit/data.json': '{}',
   })
-  expect((await found.loader.start()).failed).toEqual([])
-  found.loader.watch()
-  const [kit, old] = [found.tool('kit.say'), found.tool('old.say')]
-  await put(found.dir, { 'kit/data.json': '{ "word": "new" }' })
-  await until(() => found.tool('kit.say') !== kit)
-  expect(await found.run('kit.say')).toBe('new')
-  expect(found.tool('old.say')).toBe(old)
-  await put(found.dir, { 'words.json': '{ "word": "new" }' })
-  await until(() => found.tool('old.say') !== old)
-  expect(await found.run('old.say')).toBe('new')
-})
-
-it('does not reload a module because of JSON files that it writes when it starts', async () => {
-  const found = await bench({
-    'kit/index.mjs': `import { writeFileSync } from 'node:fs'
-import data from './data.json' with { type: 'json' }
-const write = (name, content) => writeFileSync(new URL(name, import.meta.url), JSON.stringify(content))
-${moduleSource('kit', '')
-  .replace("=> ''", '=> data.starts')
-  .replace(
-    'tools:',
-    "start() { write('./data.json', { starts: data.starts + 1 }); write('./own.json', data) }, tools:",
-  )}`,
-    'kit/data.json': '{ "starts": 0 }',
-  })
-  await found.loader.start()
-  found.loader.watch()
-  for (const name of ['one', 'two']) {
-    await put(found.dir, { [`${name}.mjs`]: moduleSource(name, '') })
-    await until(() => found.catalog.snapshot().byId.has(`${name}.say`))
-  }
-  expect(await found.run('kit.say')).toBe(0)
-  const kit = found.tool('kit.say')
-  await put(found.dir, { 'kit/data.json': '{ "starts": 10 }' })
-  await until(() => found.tool('kit.say') !== kit)
-  expect(await found.run('kit.say')).toBe(10)
+  expect([...(await readFingerprint(dir)).keys()]).toEqual([join(dir, 'kit/index.mjs')])
 })
 
 it('waits for a folder that does not exist yet', async () => {
