@@ -46,8 +46,12 @@ export interface ModuleFiles {
   /** True if the import took too long. Pegboard does not repeat it until the file changes. */
   isStuck(entry: ModuleEntry): boolean
   readonly anyStuck: boolean
-  /** Bundled modules first, then drop-ins, each sorted by name. */
+  /** The files of the last `refresh`: bundled modules first, then drop-ins, each sorted by name. */
+  entries(): readonly ModuleEntry[]
+  /** Those that have a loaded module, in the same order. */
   records(): readonly FileRecord[]
+  /** Names of the helpers that have a loaded version. */
+  readonly loadedHelpers: readonly string[]
   /** Files whose first import is running or pending. */
   readonly pending: readonly string[]
   /** True if files could not be opened because too many were open. `refresh` tries those again. */
@@ -221,6 +225,10 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
     },
     get hasUnopened() {
       return unopened.size > 0
+    },
+    entries: () => entries,
+    get loadedHelpers() {
+      return entries.filter(({ file }) => helpers.has(file)).map(fileName)
     },
     records: () => entries.flatMap((entry) => records.get(entry.file) ?? []),
     problems: () => entries.flatMap((entry) => problems.get(entry.file) ?? []),

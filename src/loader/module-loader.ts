@@ -213,9 +213,11 @@ export function createLoader(options: LoaderOptions): Loader {
       if (key.startsWith('!') && !problems.some(({ error }) => key === `!${error}`)) loggedKeys.delete(key)
     const filesInUse = new Set([...running.values()].flatMap(({ owner }) => filesOf(owner)))
     for (const { file, error, code } of problems) {
-      const what = filesInUse.has(file)
-        ? 'a module was not reloaded, and its earlier version stays in use'
-        : 'a module was not loaded'
+      const isHelper = files.loadedHelpers.includes(file)
+      const what =
+        isHelper || filesInUse.has(file)
+          ? `a ${isHelper ? 'helper' : 'module'} was not reloaded, and its earlier version stays in use`
+          : 'a module was not loaded'
       logOnce(`!${error}`, () => log.warn(`${what}: ${error}`, { file, code }))
     }
     const knownIds = [...running.keys(), ...files.records().map((record) => record.loaded.id)]
@@ -266,6 +268,7 @@ export function createLoader(options: LoaderOptions): Loader {
     if (changed.size === 0 && !hasUnopenedFiles()) return
     const owns = (entry: ModuleEntry, path: string): boolean =>
       entry.file === path || (entry.folder !== undefined && path.startsWith(entry.folder + sep))
+    const isChanged = (entry: ModuleEntry): boolean => [...changed].some((path) => owns(entry, path))
     const isShared = (path: string): boolean => {
       const [top = '', ...subPath] = path.slice(modulesDir.length + 1).split(sep)
       const isModule = [...fingerprint.keys()].some(
@@ -274,20 +277,19 @@ export function createLoader(options: LoaderOptions): Loader {
       return top.startsWith('_') || (subPath.length > 0 && !isModule)
     }
     const reloadsAll = [...changed].some(isShared)
-    // A file that fails again in the same way is reported again.
-    const topOf = (path: string): string | undefined => path.split(/[\\/]/)[0]
-    const changedTops = new Set([...changed].map((path) => topOf(relative(modulesDir, path))))
+    // A changed file that fails again in the same way is reported again. An error may name another file than its module.
+    const changedFiles = files.entries().filter(isChanged).map(fileName)
+    const changedNames = [...changed].map((path) => relative(modulesDir, path).split(sep).join('/'))
     for (const { file, error } of allProblems())
-      if (reloadsAll || changedTops.has(topOf(file))) loggedKeys.delete(`!${error}`)
-    const report = await loadAll(
-      (entry) => (reloadsAll && !files.isStuck(entry)) || [...changed].some((path) => owns(entry, path)),
-    )
+      if (changedFiles.includes(file) || changedNames.some((name) => error.startsWith(`${name}:`)))
+        loggedKeys.delete(`!${error}`)
+    const report = await loadAll((entry) => (reloadsAll && !files.isStuck(entry)) || isChanged(entry))
     const { added, changed: reloaded, removed, failed } = report
     for (const { entry, loaded } of files.records())
       if (
         [...added, ...reloaded].includes(loaded.id) &&
         !failed.some(({ file }) => file === fileName(entry)) &&
-        [...changed].some((path) => owns(entry, path))
+        isChanged(entry)
       )
         log.info(`${relative(modulesDir, entry.file)} loaded`)
     if (added.length + reloaded.length + removed.length > 0)

@@ -42,6 +42,38 @@ it('logs in one line that a reload failed, also when the file fails again in the
   expect(lines).toEqual([failure, failure, 'one.mjs loaded', 'modules were reloaded'])
 })
 
+it('logs only problems of changed files when a helper changes, and that a failed helper stays in use', async () => {
+  const helper = (word: string): string => `export const word = '${word}'\n`
+  const bundled = await tempDir({ 'own.mjs': 'export default {' })
+  const found = await bench(
+    {
+      '_words.mjs': helper('one'),
+      'a.mjs': `import { word } from './_words.mjs'\n${moduleSource('a', '').replace("=> ''", '=> word')}`,
+      'broken.mjs': 'export default {',
+    },
+    { bundledDirs: [bundled] },
+  )
+  const report = await found.loader.start()
+  expect(report.failed.map(({ file }) => file)).toEqual(['bundled/own.mjs', 'broken.mjs'])
+  const atStart = found.warnings.length
+  found.loader.watch()
+  const a = found.tool('a.say')
+  await put(found.dir, { '_words.mjs': helper('two') })
+  await until(() => found.tool('a.say') !== a)
+  expect(found.warnings).toHaveLength(atStart)
+  for (const source of ['export const', 'export const ']) {
+    const before = found.warnings.length
+    await put(found.dir, { '_words.mjs': source })
+    await until(() => found.warnings.length > before)
+  }
+  const failure = /^a helper was not reloaded, and its earlier version stays in use: _words\.mjs/
+  expect(found.warnings.slice(atStart).map(({ message }) => message)).toEqual([
+    expect.stringMatching(failure),
+    expect.stringMatching(failure),
+  ])
+  expect([await found.run('a.say'), found.loader.shared]).toMatchObject(['two', { words: { word: 'two' } }])
+})
+
 it('reloads all modules when a helper changes, and one when its own folder does', async () => {
   const found = await bench({
     '_words.mjs': "export const word = 'old'\n",
