@@ -52,10 +52,13 @@ export type OnGateEvent = (event: GateEvent, setting: string) => void
 
 export interface ApprovalGate {
   /**
-   * The approval that the call needs; `undefined` if it needs none. Runs several times for one call: before the call waits
-   * for a slot or a server, after each wait, and before a person is asked about all calls of a `run_parallel`. Also runs
-   * when a client plans the call with a watcher or schedule. So it must not count calls. If it rejects a
-   * call, the audit log still has the decision `allow`, because the policy allowed the tool. `outcome` is the error's code.
+   * The approval that the call needs; `undefined` if it needs none. Must not count calls, because it runs several times for
+   * one call: before the call waits for a slot or a server, after each wait, and before a person is asked about all calls
+   * of a `run_parallel`. It also runs when a client plans the call with a watcher or schedule. Then it does not know when
+   * the call will run.
+   *
+   * If it rejects a call, the audit log still has the decision `allow`, because the policy allowed the tool. `outcome` is
+   * the error's code.
    * @throws PegboardError E_NOT_FOUND if the policy denies the tool. A rule that rejects the call throws
    * E_DENIED_BY_POLICY, or a code that says more, such as E_TOO_LARGE
    */

@@ -20,10 +20,11 @@ const words = () => z.array(z.string().min(1)).min(1)
 const patterns = () => z.union([z.string().min(1), words()])
 
 /**
- * The lists of rules that match tools. Only `allow` permits. A new list belongs here. A setting that names tools in another
- * way belongs in `entriesOf` below and in `withRenamedOwners`. `docs/guides/policy.md` ("match every spelling") and
- * `docs/guides/trust.md` ("one of your rules names") list all of them. Their tests: `test/app/unmatched-rules.slow.test.ts`
- * and `test/app/profile-rules.test.ts`.
+ * The lists of rules that match tools. Only `allow` permits. If a setting that is not such a list names tools, add it to
+ * `entriesOf` below and to `withRenamedOwners`.
+ *
+ * `docs/guides/policy.md` ("match every spelling") and `docs/guides/trust.md` ("one of your rules names") list all settings
+ * that name tools. `test/app/unmatched-rules.slow.test.ts` and `test/app/profile-rules.test.ts` test them.
  */
 export const RULE_LISTS = ['deny', 'ask', 'allow', 'hidden'] as const
 
@@ -81,6 +82,7 @@ export const rateLimitOptions = z.strictObject({
 
 export const tripwireOptions = z.enum(['off', 'warn', 'redact', 'throw'])
 
+/** The settings of `policy`. A setting that names tools also belongs in the places that `RULE_LISTS` describes. */
 const shape = z.lazy(() =>
   z.strictObject({
     default: z

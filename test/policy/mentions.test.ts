@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { configJsonSchema } from '../../src/config/config-schema.ts'
 
 /** Each key of the policy is described and tested. This test lists the files that a new key still needs. */
 const root = join(import.meta.dirname, '../..')
@@ -11,7 +12,7 @@ interface Schema {
   readonly items?: Schema
   readonly anyOf?: readonly Schema[]
 }
-const { properties: sections } = JSON.parse(read('mcp.config.schema.json')) as Schema
+const { properties: sections } = configJsonSchema() as Schema
 const settings = sections?.['policy']?.properties ?? {}
 const rule = settings['deny']?.items?.anyOf?.find(({ properties }) => properties)?.properties ?? {}
 const rate = settings['rateLimits']?.items?.properties ?? {}
