@@ -116,7 +116,9 @@ export function createWatchers(options: WatchersOptions): Watchers {
           notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${outcome.error}`),
         }
       }
-      if (isOwnerGone(outcome))
+      const isDisabled = !outcome.success && outcome.code === 'E_TOOL_DISABLED' && lacksTool(caller, tool)
+      if (isDisabled) log.warn('a watcher was paused, because its tool is disabled', { watcher: id, tool })
+      if (isOwnerGone(outcome) || isDisabled)
         return {
           change: (current) => ({ ...current, status: 'paused', nextAt: null, last: outcome }),
           notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) rests: ${outcome.error}`),

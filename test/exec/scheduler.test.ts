@@ -695,6 +695,19 @@ describe('a watcher', () => {
     expect(calls).toHaveLength(2)
   })
 
+  it('pauses while the operator has disabled its tool', async () => {
+    const { process, pass, calls, logged } = rig(() => 1)
+    const { watchers, notices } = process({ lacks: true, isDisabled: true })
+    await watchers.start()
+    const { id } = await watchers.add(localCaller, watcher())
+    await pass(90_000)
+    expect([calls.length, await watchers.get(localCaller, id)]).toMatchObject([1, { status: 'paused', checks: 0 }])
+    expect(await notices()).toEqual([
+      expect.stringContaining(`[WATCHER UPDATE] it (${id}) rests: E_TOOL_DISABLED: 'a.b' is not available.`),
+    ])
+    expect(logged).toEqual(['a watcher was paused, because its tool is disabled'])
+  })
+
   it('continues after a restart, and ends when its tool is gone', async () => {
     const { process, pass, calls } = rig(() => 1)
     const before = process()
