@@ -136,14 +136,18 @@ function pathArguments(args: readonly string[], cwd: string): readonly PathArgum
 
 export const isScript = (path: string): boolean => SCRIPT_EXTENSIONS.has(extname(path))
 
-/** True for a file that is the value of an option such as `--key` or `--env-file=…`. */
-const isSecretFile = ({ word, before, facts }: PathArgument): boolean =>
-  facts?.isFile() === true && SECRET_OPTION.test(word.startsWith('-') ? word.replace(/=.*/s, '') : before)
+/** The option whose value the argument may be: `--key` for `--key=FILE`, and for `FILE` after `--key`. */
+const optionOf = ({ word, before }: PathArgument): string => (word.startsWith('-') ? word.replace(/=.*/s, '') : before)
+
+/** True for a file that is the value of an option such as `--key`. */
+const isSecretFile = (argument: PathArgument): boolean =>
+  argument.facts?.isFile() === true && SECRET_OPTION.test(optionOf(argument))
 
 /** True if a program loads the package in a folder that it has as an argument. */
-function isPackageArgument({ path, before, isFirst }: PathArgument, program: string): boolean {
+function isPackageArgument(argument: PathArgument, program: string): boolean {
+  const { path, isFirst } = argument
   if (!PACKAGE_FILES.some((one) => existsSync(join(path, one)))) return false
-  return !RUNS_PACKAGE.test(program) || isFirst || PACKAGE_OPTION.test(before)
+  return !RUNS_PACKAGE.test(program) || isFirst || PACKAGE_OPTION.test(optionOf(argument))
 }
 
 interface ExistingPath {
