@@ -1,9 +1,10 @@
-import { dereference } from '@cfworker/json-schema'
-import { messageOf, PegboardError } from '../core/errors.ts'
+import type { PegboardError } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
+import { resolvePointer } from '../core/json-pointer.ts'
 import { compiles } from '../core/regex-pattern.ts'
 import type { JsonSchema } from '../core/schema.ts'
 import { LIST_KEYWORDS, MAP_KEYWORDS, SCHEMA_KEYWORDS, SCHEMA_TYPES } from '../core/schema-keywords.ts'
+import { createShapeError } from './shape-error.ts'
 
 const MAX_DEPTH = 64
 
@@ -15,7 +16,11 @@ const MAX_DEPTH = 64
 export function checkSchema(schema: unknown, place: string): asserts schema is JsonSchema {
   if (!isRecord(schema)) throw createSchemaError(place, 'is not a JSON Schema')
   const parts = [...checkedParts(schema, place)]
-  if (parts.some(([, { $ref }]) => $ref !== undefined)) checkReferences(schema, place)
+  // References in a schema with an id are relative to that schema.
+  if (parts.some(([, { $id, id }]) => typeof $id === 'string' || typeof id === 'string')) return
+  for (const [at, { $ref }] of parts)
+    if (typeof $ref === 'string' && $ref.startsWith('#/') && !isSchema(resolvePointer(schema, $ref)))
+      throw createSchemaError(`${at}.$ref`, `leads nowhere: ${JSON.stringify($ref)}`)
 }
 
 /** A schema and those in it, with their location, each checked before the ones in it. */
@@ -28,22 +33,7 @@ function* checkedParts(schema: unknown, place: string, depth = 0): Generator<rea
   for (const [key, part] of partsOf(schema, place)) yield* checkedParts(part, `${place}.${key}`, depth + 1)
 }
 
-/** Resolves references as the validator of the arguments does, which fails if one leads nowhere. */
-function checkReferences(schema: JsonSchema, place: string): void {
-  // A copy, because `dereference` writes into it.
-  const copy = structuredClone(schema)
-  let targets: ReturnType<typeof dereference>
-  try {
-    targets = dereference(copy)
-  } catch (error) {
-    throw createSchemaError(place, `has references that cannot be resolved: ${messageOf(error)}`)
-  }
-  for (const [at, part] of checkedParts(copy, place)) {
-    const { $ref, __absolute_ref__: target } = part
-    if ($ref !== undefined && targets[String(target)] === undefined)
-      throw createSchemaError(`${at}.$ref`, `leads nowhere: ${JSON.stringify($ref)}`)
-  }
-}
+const isSchema = (value: unknown): boolean => isRecord(value) || typeof value === 'boolean'
 
 /** Checks the keywords whose values are not schemas. */
 function checkValues({ type, pattern, required }: Json, place: string): void {
@@ -71,5 +61,4 @@ function* partsOf(schema: Json, place: string): Generator<readonly [key: string,
   }
 }
 
-const createSchemaError = (place: string, what: string): PegboardError =>
-  new PegboardError('E_MODULE_SHAPE', `${place} ${what}.`)
+const createSchemaError = (place: string, what: string): PegboardError => createShapeError(`${place} ${what}`)

@@ -133,19 +133,38 @@ describe('a tool of a module', () => {
     )
   })
 
-  it('rejects references that lead nowhere, and follows those that a validator can', () => {
+  it('rejects references to parts that the schema does not have, and accepts all others', () => {
     const node = { type: 'object', properties: { next: { $ref: '#/$defs/node' }, root: { $ref: '#' } } }
     const input = { type: 'object', properties: { a: { $ref: '#/$defs/node' }, b: { $ref: '#b' } } }
     const $defs = { node, b: { $anchor: 'b', type: 'string' } }
     expect(tool({ input: { ...input, $defs } }).parse({ a: { next: {} }, b: 'x' }).ok).toBe(true)
-    expect(() => tool({ input: { ...input, $defs: { node } } })).toThrow(
-      'the input of m.do_it.properties.b.$ref leads nowhere: "#b"',
+    expect(() => tool({ input: { ...input, $defs: {} } })).toThrow(
+      /^the input of m\.do_it\.properties\.a\.\$ref leads nowhere: "#\/\$defs\/node"\.$/,
     )
-    expect(() => tool({ output: { type: 'object', properties: { a: { $ref: 'other.json' } } } })).toThrow(
-      'the output of m.do_it.properties.a.$ref leads nowhere: "other.json"',
-    )
+    for (const $ref of ['#/$defs/none', '#/properties/a/type'])
+      expect(() => tool({ output: { type: 'object', properties: { a: { type: 'string' }, b: { $ref } } } })).toThrow(
+        `the output of m.do_it.properties.b.$ref leads nowhere: "${$ref}"`,
+      )
+    const metaSchema = 'https://json-schema.org/draft/2020-12/schema'
+    for (const $ref of ['#', '#/$defs/a~1b%20~0c', '#/properties/a/allOf/0', '#anchor', 'other.json', metaSchema])
+      tool({
+        output: {
+          type: 'object',
+          properties: { a: { allOf: [true] }, b: { $ref } },
+          $defs: { 'a/b ~c': { $anchor: 'anchor' } },
+        },
+      })
     const examples = { type: 'object', properties: { a: { default: { $ref: '#/none' } } } }
     expect(tool({ input: examples }).parse({ a: 1 }).ok).toBe(true)
+  })
+
+  it('accepts ids in definitions, as zod 4.2 writes them', () => {
+    const $defs = {
+      leaf: { id: 'leaf', type: 'string' },
+      tree: { id: 'tree', type: 'object', properties: { leaf: { $ref: '#/$defs/leaf' } } },
+    }
+    const input = { type: 'object', properties: { id: { type: 'string' }, tree: { $ref: '#/$defs/tree' } }, $defs }
+    expect(tool({ input }).input.json).toMatchObject({ $defs })
   })
 })
 
