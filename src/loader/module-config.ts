@@ -4,7 +4,7 @@ import { omitUndefined } from '../core/omit-undefined.ts'
 import { once } from '../core/once.ts'
 import { type JsonSchema, toSchema } from '../core/schema.ts'
 import { describeSettingError } from '../core/setting-error.ts'
-import { findNearest } from '../core/tool-names.ts'
+import { editDistance, findNearest } from '../core/tool-names.ts'
 import type { ModuleOwner } from './settle-owners.ts'
 import { fillTemplates, type TemplateVars } from './templates.ts'
 
@@ -16,8 +16,8 @@ export interface ProfileOverride {
 
 /**
  * The options of a module: checked, with defaults and filled templates.
- * @param reportUnknown called with a sentence, and the fields of its log entry, for each option that the module probably does
- * not have
+ * @param reportUnknown called for each option that the module probably does not have, with a sentence and the fields
+ * of its log entry
  * @throws PegboardError E_MODULE_CONFIG
  */
 export function parseModuleConfig(
@@ -66,27 +66,35 @@ export function parseModuleConfig(
 
 const NO_OPTIONS: JsonSchema = { type: 'object', properties: {} }
 
+/** Keywords that can declare options besides those in `properties`. */
+const OTHER_DECLARATIONS = ['patternProperties', 'propertyNames', 'allOf', 'anyOf', 'oneOf', '$ref']
+/** Shorter names are too often similar to an option that the schema accepts without declaring it. */
+const SHORTEST_TYPO = 5
+
 interface DeclaredOptions {
   readonly names: readonly string[]
+  /** `names` has all of them. */
+  readonly isComplete: boolean
   /** The schema accepts other keys on purpose. */
   readonly acceptsOthers: boolean
 }
 
-const declaredOptions = ({ properties, additionalProperties }: JsonSchema): DeclaredOptions => ({
-  names: Object.keys(asRecord(properties)),
-  acceptsOthers: Boolean(additionalProperties) || !isRecord(properties),
+const declaredOptions = (schema: JsonSchema): DeclaredOptions => ({
+  names: Object.keys(asRecord(schema['properties'])),
+  isComplete: !OTHER_DECLARATIONS.some((keyword) => schema[keyword] !== undefined),
+  acceptsOthers: Boolean(schema['additionalProperties']) || !isRecord(schema['properties']),
 })
 
 /** The declared option that a key probably means, if any; undefined for a key that needs no warning. */
 function suggestOption(
   key: string,
-  { names, acceptsOthers }: DeclaredOptions,
+  { names, isComplete, acceptsOthers }: DeclaredOptions,
   given: Json,
 ): { readonly nearest: string | undefined } | undefined {
-  if (names.includes(key)) return undefined
+  if (!isComplete || names.includes(key)) return undefined
   if (!acceptsOthers) return { nearest: findNearest(key, names, 3, 1)[0] }
   // Only a key that looks like a missing option is probably a mistake.
-  const missing = names.filter((name) => !Object.hasOwn(given, name))
-  const [nearest] = findNearest(key, missing, 2, 1)
+  if (key.length < SHORTEST_TYPO) return undefined
+  const nearest = names.find((name) => !Object.hasOwn(given, name) && editDistance(key, name, 1) === 1)
   return nearest === undefined ? undefined : { nearest }
 }

@@ -22,8 +22,8 @@ export interface ModuleInstance {
   /** The completed set-up steps. The loader adds later ones. */
   readonly setup: SetupStep[]
   readonly tools: readonly Tool[]
-  /** Configured options that the module probably does not have, as sentences. Grows. */
-  readonly unknownOptions: readonly string[]
+  /** Options that the module probably does not have, as sentences. Those of a profile are added when it is used. */
+  readonly unknownOptions: ReadonlySet<string>
   /** Waits up to `drainMs` for running calls, then stops the module. Never rejects. */
   stop(drainMs: number): Promise<void>
 }
@@ -57,10 +57,12 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
     return count
   }
   const isBundled = owner.records[0]?.entry.bundled === true
-  const unknownOptions: string[] = []
+  const unknownOptions = new Set<string>()
   const parse = (override?: ProfileOverride): unknown =>
     parseModuleConfig(owner, options, override, (sentence, fields) => {
-      unknownOptions.push(sentence)
+      // Two objects can describe the same profile.
+      if (unknownOptions.has(sentence)) return
+      unknownOptions.add(sentence)
       log.warn(sentence, fields)
     })
   const config = parse()

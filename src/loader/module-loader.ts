@@ -277,7 +277,7 @@ export function createLoader(options: LoaderOptions): Loader {
       return top.startsWith('_') || (subPath.length > 0 && !isModule)
     }
     const reloadsAll = [...changed].some(isShared)
-    // A changed file that fails again in the same way is reported again. An error may name another file than its module.
+    // A changed file that fails again in the same way is reported again. An error may name a file that is no module.
     const changedFiles = files.entries().filter(isChanged).map(fileName)
     const changedNames = [...changed].map((path) => relative(modulesDir, path).split(sep).join('/'))
     for (const { file, error } of allProblems())
@@ -346,7 +346,7 @@ export function createLoader(options: LoaderOptions): Loader {
         ...(degraded === undefined ? { state: 'ready' as const } : { state: 'degraded' as const, reason: degraded }),
       })),
       failed: allProblems(),
-      warnings: [...replaced, ...[...running.values()].flatMap(({ instance }) => instance.unknownOptions)],
+      warnings: [...replaced, ...[...running.values()].flatMap(({ instance }) => [...instance.unknownOptions])],
     }),
     stop: () =>
       enqueue(async () => {

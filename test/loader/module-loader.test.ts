@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { createCatalog } from '../../src/catalog/catalog.ts'
 import { localCaller } from '../../src/core/caller.ts'
 import { silentLog } from '../../src/core/log.ts'
+import { defaultProfile } from '../../src/core/profile.ts'
 import { createPolicy } from '../../src/policy/policy.ts'
 import { createViews } from '../../src/view/views.ts'
 import { sameRules } from '../view-rules.ts'
@@ -274,25 +275,58 @@ export default defineModule({
   it('reports options that a schema does not declare, as far as they can be a mistake', async () => {
     const kit = (name: string, config: string): string =>
       `import { z } from 'pegboard'\n${moduleSource(name, '').replace('tools:', `config: ${config}, tools:`)}`
-    const given = { config: { kye: 1, other: 2 } }
+    const given = { config: { limti: 1, other: 2, quarry: 3 } }
+    const key = "limit: { type: 'number' }, query: { type: 'number' }"
+    const json = (more: string): string => `{ type: 'object', properties: { ${key} }, ${more} }`
     const found = await bench(
       {
-        'closed.mjs': kit('closed', 'z.object({ key: z.number().optional() })'),
+        'closed.mjs': kit('closed', 'z.object({ limit: z.number().optional() })'),
         'free.mjs': moduleSource('free', ''),
-        'open.mjs': kit('open', 'z.looseObject({ key: z.number().optional() })'),
-        'raw.mjs': kit('raw', "{ type: 'object', properties: { key: { type: 'number' } } }"),
-        'set.mjs': kit('set', 'z.looseObject({ key: z.number() })'),
+        'joined.mjs': kit('joined', json('allOf: [{ properties: { other: {} } }]')),
+        'open.mjs': kit('open', 'z.looseObject({ limit: z.number().optional(), query: z.number().optional() })'),
+        'pattern.mjs': kit('pattern', json("patternProperties: { '^o': {} }, additionalProperties: true")),
+        'raw.mjs': kit('raw', json('required: []')),
+        'set.mjs': kit('set', 'z.looseObject({ limit: z.number() })'),
+        'short.mjs': kit('short', 'z.looseObject({ key: z.number().optional() })'),
       },
-      { settings: { closed: given, free: given, open: given, raw: given, set: { config: { key: 1, kye: 1 } } } },
+      {
+        settings: {
+          closed: given,
+          free: given,
+          joined: given,
+          open: given,
+          pattern: given,
+          raw: given,
+          set: { config: { limit: 1, limti: 1 } },
+          short: { config: { kye: 1 } },
+        },
+      },
     )
     await found.loader.start()
     const expected = [
-      'modules.closed.config.kye: an unknown configuration key is ignored; did you mean "key"?',
+      'modules.closed.config.limti: an unknown configuration key is ignored; did you mean "limit"?',
       'modules.closed.config.other: an unknown configuration key is ignored',
-      'modules.open.config.kye: open does not declare this option; did you mean "key"?',
-      'modules.raw.config.kye: raw does not declare this option; did you mean "key"?',
+      'modules.closed.config.quarry: an unknown configuration key is ignored',
+      'modules.open.config.limti: open does not declare this option; did you mean "limit"?',
+      'modules.raw.config.limti: raw does not declare this option; did you mean "limit"?',
       'modules.raw.config.other: raw does not declare this option',
+      'modules.raw.config.quarry: raw does not declare this option; did you mean "query"?',
     ]
+    expect(found.warnings.map(({ message }) => message)).toEqual(expected)
+    expect(found.loader.status().warnings).toEqual(expected)
+  })
+
+  it('reports an unknown option of a profile once, also for another object of the profile', async () => {
+    const source = moduleSource('kit', '')
+      .replace('tools:', 'config: z.object({ limit: z.number().optional() }), tools:')
+      .replace("() => ''", '(input, ctx) => typeof ctx.config')
+    const found = await bench({ 'kit.mjs': `import { z } from 'pegboard'\n${source}` })
+    await found.loader.start()
+    for (const id of ['one', 'one', 'two'])
+      await found.run('kit.say', {}, { profile: { ...defaultProfile, id, config: { kit: { limt: 1 } } } })
+    const expected = ['one', 'two'].map(
+      (id) => `profiles.${id}.modules.kit.config.limt: an unknown configuration key is ignored; did you mean "limit"?`,
+    )
     expect(found.warnings.map(({ message }) => message)).toEqual(expected)
     expect(found.loader.status().warnings).toEqual(expected)
   })
