@@ -26,8 +26,6 @@ export interface Candidates {
   readonly weights: FusionWeights | undefined
   /** True if a model without learned weights ranked them too. */
   readonly foreign: boolean
-  /** The query with corrected spelling, for an encoder. */
-  readonly respelledQuery: string
 }
 
 /** Number of candidates per lane for which all features are computed. Forty give no better results than sixteen. */
@@ -35,10 +33,7 @@ const CANDIDATES = 16
 /** From this length on, two similar words are seldom two different words. */
 const LONG_WORD = 9
 
-/**
- * Returns a function that finds the candidates of a query in each lane: the words, the embedded model, and the optional
- * model.
- */
+/** Finds the candidates of a query in each lane: the words, the embedded model, and the optional model. */
 export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | undefined) {
   let lateInteraction:
     | (ReturnType<typeof createLateInteraction> & { readonly table: EmbeddingTable; readonly index: LexicalIndex })
@@ -56,18 +51,32 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
     return lateInteraction.cover(query, slots, rarityOf)
   }
 
-  /** @param external the optional model's vector of the query */
-  return function findCandidates(
-    query: string,
-    { limit, visible, hidden, usage, ranker }: ToolQueryOptions,
-    external: Float32Array | undefined,
-  ): Candidates {
+  /** Finds tools by the words of a query, and corrects its misspelled words. */
+  function searchWords(query: string, { limit, visible, hidden, ranker }: ToolQueryOptions) {
     const accept = (slot: number): boolean => visible(corpus.idOf(slot))
     const count = Math.max(CANDIDATES, limit)
     const uncounted = [...(hidden?.() ?? [])].flatMap((id) => corpus.slotOf(id) ?? [])
     const matches = corpus.lexical.search(query, { limit: count, accept, uncounted })
     const table = ranker === 'lexical' ? undefined : corpus.table()
     const corrections = table ? [...matches.corrections].filter(([word, other]) => isTypo(word, other, table)) : []
+    return { accept, count, matches, table, corrections }
+  }
+
+  /**
+   * The query for an encoder, with corrected spelling. Only of long words: a short word that no tool contains is often
+   * right, such as `latex`.
+   */
+  function respell(query: string, options: ToolQueryOptions): string {
+    const { corrections } = searchWords(query, options)
+    // An encoder knows joined words better than their parts.
+    const isForEncoder = ([word, other]: readonly [string, string]) => word.length >= LONG_WORD && !other.includes(' ')
+    return replaceWords(query, corrections.filter(isForEncoder))
+  }
+
+  /** @param external the optional model's vector of the query */
+  function findCandidates(query: string, options: ToolQueryOptions, external: Float32Array | undefined): Candidates {
+    const { usage, ranker } = options
+    const { accept, count, matches, table, corrections } = searchWords(query, options)
     const correctedQuery = replaceWords(query, corrections)
     const vector = table?.query(correctedQuery)
     const vectors = external && semantic?.index
@@ -115,13 +124,10 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
       matches,
       weights: encoder ?? table?.settings.fusion,
       foreign: foreign !== undefined,
-      // An encoder knows joined words better than their parts.
-      respelledQuery: replaceWords(
-        query,
-        corrections.filter(([, other]) => !other.includes(' ')),
-      ),
     }
   }
+
+  return { findCandidates, respell }
 }
 
 function distinctSlots(...lanes: readonly (readonly { readonly slot: number }[])[]): number[] {

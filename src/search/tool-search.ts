@@ -153,7 +153,7 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
   const { store, table, atlas } = options
   const onIndexed: CorpusOptions['onIndexed'] = semantic && ((documents) => semantic.sync(documents))
   const corpus = createCorpus(omitUndefined({ log, store, table, atlas, onIndexed }))
-  const findCandidates = createCandidateFinder(corpus, semantic)
+  const { findCandidates, respell } = createCandidateFinder(corpus, semantic)
   let syncedVersion: number | undefined
   let work: Iterator<void> | undefined
   let isWarming = false
@@ -219,13 +219,10 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
   async function searchOne(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
     const english = options.translate?.(query)
     const lane = queryOptions.ranker !== 'lexical' && semantic?.status.state === 'ready' ? semantic : undefined
-    const text = english ? `${english} ${query}` : query
-    const external = await lane?.embedQuery((lane.fusion && english) ?? query)
-    const firstFound = findCandidates(text, queryOptions, external)
-    // The encoder does not know misspelled words.
-    const { respelledQuery } = firstFound
-    const respelled = lane?.fusion && !english && respelledQuery !== text && (await lane.embedQuery(respelledQuery))
-    const found = respelled ? findCandidates(text, queryOptions, respelled) : firstFound
+    // The encoder does not know misspelled words. The search for words takes much less time than the encoder.
+    const encoderQuery = lane?.fusion ? (english ?? respell(query, queryOptions)) : query
+    const external = await lane?.embedQuery(encoderQuery)
+    const found = findCandidates(english ? `${english} ${query}` : query, queryOptions, external)
     const ranked = rankCandidates(found, queryOptions.ranker, fusion)
     const answer = createAnswer(query, found, ranked, queryOptions, fusion, corpus.idOf)
     return corpus.current() ? answer : { ...answer, behind: true }
