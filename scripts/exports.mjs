@@ -14,6 +14,8 @@ const names = (part) => Object.keys(part).join(', ')
 
 /** Needs the bundles and their loader in dist/. */
 export async function writeExports(modules, onByDefault) {
+  const unknown = onByDefault.filter((name) => !modules.some((module) => module.name === name))
+  if (unknown.length > 0) throw new Error(`build.mjs: "onByDefault" has names of no module: ${unknown.join(', ')}`)
   write('dist/cli/package.json', '{"type":"commonjs"}\n')
   write('dist/cli/main.js', "#!/usr/bin/env node\nrequire('../load.cjs').main()\n")
   chmodSync('dist/cli/main.js', 0o755)
