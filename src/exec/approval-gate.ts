@@ -64,9 +64,12 @@ export interface ApprovalGate {
    */
   check(call: GatedCall): ApprovalRule | undefined
   /**
-   * Counts the call against its rate limits. Runs once for each call. Reports a refusal as a `GateEvent`, which is the
-   * `decision` in the audit log. Calls of clients of 2026-07-28, background tasks, watchers and schedules have no
-   * session: count by principal. When a session ends, `forget` in `src/app/client-tools.ts` runs.
+   * Counts the call against its rate limits. Runs once for each request, before a person is asked and before the call waits
+   * for a slot: a call that was counted can still fail. A client that repeats a call with the answer to a server's question
+   * sends another request. Reports a refusal as a `GateEvent`, which is the `decision` in the audit log.
+   *
+   * Count by principal, because calls of clients of 2026-07-28, background tasks, watchers and schedules have no session.
+   * A limit for each session must forget its counts in `forget` in `src/app/client-tools.ts`, which runs when a session ends.
    * @throws PegboardError E_RATE_LIMITED if the call can succeed later
    */
   count(call: GatedCall, onGate?: OnGateEvent): void

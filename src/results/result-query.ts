@@ -96,16 +96,16 @@ export function queryResult(text: string, query: ResultQuery, tokens: number): R
   } else value = parseResult(text) ?? text
   const all = linesOf(value) ?? { text, unit: 'line' }
   if (!isSelective(query)) return pageOf(all, undefined, '', query, tokens)
-  const { found, total, what } = pickLines(all, query)
-  if (count) return { note: `${formatCount(found.length, all.unit)}${what}.`, text: '' }
+  const { found, total, condition } = pickLines(all, query)
+  if (count) return { note: `${formatCount(found.length, all.unit)}${condition}.`, text: '' }
   const picked = { ...all, text: found.map(({ shown }) => shown).join('\n') }
-  return pageOf(picked, found, `${formatCount(total, all.unit)}${what}`, query, tokens)
+  return pageOf(picked, found, `${formatCount(total, all.unit)}${condition}`, query, tokens)
 }
 
 const isSelective = ({ lines, grep, head, tail, sample, count }: ResultQuery): boolean =>
   [lines, grep, head, tail, sample, count].some((one) => one !== undefined)
 
-/** Parsed, ten million empty objects take a gigabyte. */
+/** Parsing this many empty objects takes about 200 MB. */
 const MAX_ITEMS = 2_000_000
 const CROWDED = `The result has more than ${formatNumber(MAX_ITEMS)} keys and items, too many to be parsed.`
 const isCrowded = (text: string): boolean => exceedsJsonItems(text, MAX_ITEMS)
@@ -244,7 +244,7 @@ interface NumberedLine {
 function pickLines(
   { text }: TextLines,
   query: ResultQuery,
-): { readonly found: readonly NumberedLine[]; readonly total: number; readonly what: string } {
+): { readonly found: readonly NumberedLine[]; readonly total: number; readonly condition: string } {
   const { lines: range, grep, head, tail, sample, context = 0, ignoreCase } = query
   // A final line break ends the last line; it does not begin another.
   let found: readonly NumberedLine[] = text
@@ -272,7 +272,7 @@ function pickLines(
     found = Array.from({ length: sample }, (_, at) => found[Math.floor(at * step)] as NumberedLine)
     parts.push('spread evenly')
   }
-  return { found, total, what: parts.length === 0 ? '' : ` ${parts.join(', ')}` }
+  return { found, total, condition: parts.length === 0 ? '' : ` ${parts.join(', ')}` }
 }
 
 /** @returns a text if the pattern is no regular expression */
@@ -312,16 +312,16 @@ function readRange(range: string): readonly [from: number, to: number] {
 
 /**
  * @param found the lines that the text was made of; default all
- * @param what of which they were selected
+ * @param selection what `found` was selected from, with its number, such as `1,000 lines with "x"`
  */
 function pageOf(
   { text, unit }: TextLines,
   found: readonly NumberedLine[] | undefined,
-  what: string,
+  selection: string,
   { page = 1 }: ResultQuery,
   tokens: number,
 ): ResultAnswer {
-  if (found?.length === 0) return { note: `None of ${what}.`, text: '' }
+  if (found?.length === 0) return { note: `None of ${selection}.`, text: '' }
   let [from, to, number] = [0, cutText(text, tokens), 1]
   while (number < page && to < text.length) [from, to, number] = [to, cutText(text, tokens, to), number + 1]
   const before = countLines(text, 0, from)
@@ -329,7 +329,7 @@ function pageOf(
   const numberOf = (at: number): number => (found ? (found[at]?.at ?? at) : at) + 1
   const span = last === before ? `${unit} ${numberOf(before)}` : `${unit}s ${numberOf(before)}–${numberOf(last)}`
   const total = found
-    ? `, ${formatNumber(found.length)} of ${what}`
+    ? `, ${formatNumber(found.length)} of ${selection}`
     : ` of ${formatCount(countLines(text, 0, text.length) + 1, unit)}`
   const pages = Math.max(number + 1, Math.round((text.length / to) * number))
   const rest =
