@@ -18,29 +18,7 @@ export const MAX_RETRY_AFTER_MS = 60 * 60_000
  * stop. From the fifth consecutive failure on, but not within ten seconds of the first, the circuit is open: attempts
  * are 30 to 60 s apart.
  */
-export interface Backoff {
-  /** Number of consecutive failures; 0 if there are none. */
-  readonly attempt: number
-  /** The circuit is open: calls fail at once until an attempt succeeds. */
-  readonly open: boolean
-  begin(): void
-  succeeded(): void
-  /**
-   * Records a failed attempt.
-   * @returns the delay before the next one, in milliseconds
-   * @param askedMs minimum delay that the server requested
-   */
-  failed(askedMs?: number): number
-  /**
-   * Records a broken connection. If the connection lasted at least a minute, counting starts again.
-   * @param failures number of failures it counts as, default 1
-   */
-  connectionLost(askedMs?: number, failures?: number): number
-  /** Milliseconds until a call may start an attempt; 0 if it may now. */
-  dueInMs(): number
-}
-
-export function createBackoff(clock: Clock, random: () => number = Math.random): Backoff {
+export function createBackoff(clock: Clock, random: () => number = Math.random) {
   let attempt = 0
   let upSince: number | undefined
   let dueAt = Number.NEGATIVE_INFINITY
@@ -69,23 +47,34 @@ export function createBackoff(clock: Clock, random: () => number = Math.random):
   }
 
   return {
-    get attempt() {
+    /** Number of consecutive failures; 0 if there are none. */
+    get attempt(): number {
       return attempt
     },
-    get open() {
+    /** The circuit is open: calls fail at once until an attempt succeeds. */
+    get open(): boolean {
       return isOpen()
     },
-    begin() {
+    begin(): void {
       beganAt = clock.now()
     },
-    succeeded() {
+    succeeded(): void {
       upSince = clock.now()
     },
-    failed(askedMs) {
+    /**
+     * Records a failed attempt.
+     * @returns the delay before the next one, in milliseconds
+     * @param askedMs minimum delay that the server requested
+     */
+    failed(askedMs?: number): number {
       count(1)
       return nextDelayMs(askedMs)
     },
-    connectionLost(askedMs, failures = 1) {
+    /**
+     * Records a broken connection. If the connection lasted at least a minute, counting starts again.
+     * @param failures number of failures it counts as, default 1
+     */
+    connectionLost(askedMs?: number, failures = 1): number {
       if (upSince !== undefined && clock.now() - upSince >= HEALTHY_MS) {
         attempt = 0
         isForcedOpen = false
@@ -94,6 +83,7 @@ export function createBackoff(clock: Clock, random: () => number = Math.random):
       count(failures)
       return nextDelayMs(askedMs)
     },
-    dueInMs: () => Math.max(0, dueAt - clock.now()),
+    /** Milliseconds until a call may start an attempt; 0 if it may now. */
+    dueInMs: (): number => Math.max(0, dueAt - clock.now()),
   }
 }

@@ -1,4 +1,3 @@
-import type { Catalog } from '../catalog/catalog.ts'
 import {
   actionName,
   actionNames,
@@ -18,24 +17,24 @@ import type { Tool } from '../core/tool.ts'
 import { createUniqueNames, isToolName } from '../core/tool-names.ts'
 import type { QuarantineReason } from '../trust/assess-tools.ts'
 import { checkEntry } from '../trust/definition-checks.ts'
-import { formatFinding, reviewHint, type Trust, waitingNote } from '../trust/trust.ts'
+import { formatFinding, reviewHint, waitingNote } from '../trust/trust.ts'
 import { adaptPrompt, createAdapter, type ToolHost } from './adapt-server-tool.ts'
 import { sanitizeEntry } from './list-entry-limits.ts'
 import { listableEntry } from './listable.ts'
 import type { Brief } from './manifest.ts'
 import { otherToolsNamed, otherToolsTo } from './other-owner-tools.ts'
 import { type Definitions, emptyListing, type Listing } from './read-listing.ts'
+import type { Claims } from './resource-claims.ts'
+import type { ServerEndpoints } from './server-endpoints.ts'
 import { serverLine } from './server-line.ts'
 import type { ToolRecord } from './tool-definition.ts'
+import type { UpstreamShared } from './upstream-shared.ts'
 
 export interface PublisherOptions extends ToolHost {
-  readonly catalog: Catalog
-  readonly endpoints: Endpoints
-  readonly trust: Trust | undefined
+  readonly shared: Pick<UpstreamShared, 'catalog' | 'trust' | 'lostRules'>
   readonly log: Log
-  readonly lostRules?: LostRules | undefined
-  /** Called with resources and templates before they are in the catalog. */
-  beforePublish(names: readonly string[]): void
+  readonly endpoints: ServerEndpoints
+  readonly claims: Claims
   /** The latest description that the server gave of itself. */
   about(): string | undefined
 }
@@ -58,8 +57,10 @@ export interface Publisher {
   readonly tools: number
   /** All of its tools are waiting for a review, so none of its texts are shown. */
   readonly isQuarantined: boolean
-  /** Publishes a listing. @returns false if nothing has changed @param definitions of tools that were just read */
-  publish(listing: Listing, now: OwnerStatus, definitions?: Definitions): boolean
+  /** Publishes lists and status, as far as they have changed. @param definitions of tools that were just read */
+  publish(listing: Listing, now: OwnerStatus, definitions?: Definitions): void
+  /** Publishes the status, if it has changed. */
+  describe(now: OwnerStatus): void
   /** Summary of the last published listing, for the manifest. */
   brief(listing: Listing): Brief
   /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED if the tool has been quarantined since */
@@ -90,10 +91,13 @@ interface AdaptedTool {
 }
 
 export function createPublisher(options: PublisherOptions): Publisher {
-  const { id, module, settings, catalog, log } = options
+  const { id, module, settings, log } = options
+  const { catalog, trust, lostRules } = options.shared
   const filters = createFilters(settings)
   const passes = (name: string): boolean => leftOutBy(filters, name) === undefined
   let published: Listing | undefined
+  /** The status that was published last, as JSON. */
+  let publishedStatus = ''
   let quarantineReasons = noReasons
   let quarantined = false
   let count = 0
@@ -146,7 +150,6 @@ export function createPublisher(options: PublisherOptions): Publisher {
 
   /** Known tools that were approved as a whole are not parsed until accessed. */
   function storedSummaryOf({ brief }: Listing): ToolSummary | undefined {
-    const { trust } = options
     const asListed = filters.length === 0 && isAsNamed
     if (brief?.tokens === undefined || brief.prefix !== settings.prefix || !asListed) return undefined
     if (settings.auth?.perPrincipal || (trust && !trust.isSealValid(id, brief.seal))) return undefined
@@ -184,14 +187,13 @@ export function createPublisher(options: PublisherOptions): Publisher {
     isFresh: boolean,
     definitions: Definitions | undefined,
   ): ReadonlyMap<string, QuarantineReason> {
-    const { trust } = options
     if (!trust || storedSummaryOf(listing)) return noReasons
     const otherTools = otherToolsTo(catalog, module)
     const { tools } = listing
     const ownTools = once(() => otherToolsNamed(module, settings, tools))
     const losesRule = (gone: readonly string[]): boolean => {
       const now = tools.map(({ name }) => name)
-      const lost = options.lostRules?.(options, gone, now) ?? []
+      const lost = lostRules?.(options, gone, now) ?? []
       for (const rule of lost) warnOnce(lostRuleSentence(rule, id, 'server'))
       return lost.length > 0
     }
@@ -251,7 +253,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
       resources: resources.map((entry) => ({ uri: String(entry['uri']), entry })),
       templates: templates.map((entry) => ({ uriTemplate: String(entry['uriTemplate']), entry })),
     }
-    options.beforePublish(namesOf(entries))
+    // Before they are in the catalog.
+    options.claims.take(namesOf(entries), options.endpoints.returnedAt)
     return {
       ...entries,
       prompts: namedPrompts.map(([prompt]) => prompt),
@@ -296,6 +299,13 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return serverLine(options.about(), { ownNames: new Set(), isOther }) ?? ''
   }
 
+  function describe(now: OwnerStatus): void {
+    const status = JSON.stringify(now)
+    if (status === publishedStatus) return
+    publishedStatus = status
+    catalog.describe(module, now)
+  }
+
   const { provides, maxResultTokens, internal } = settings
   const base = (): OwnerInfo => ({
     id: module,
@@ -318,8 +328,10 @@ export function createPublisher(options: PublisherOptions): Publisher {
       quarantineReasons = assess(listing, now.state === 'ready', definitions)
       quarantined = isAllQuarantined(listing)
       const isSummaryCurrent = catalog.snapshot().owners.get(module)?.summary === summary()
-      if (published && isSummaryCurrent && before === reasonsOf(quarantineReasons) && isSame(published, listing))
-        return false
+      if (published && isSummaryCurrent && before === reasonsOf(quarantineReasons) && isSame(published, listing)) {
+        describe(now)
+        return
+      }
       catalog.set(
         { ...base(), ...noticeFor(listing), ...now },
         {
@@ -328,11 +340,12 @@ export function createPublisher(options: PublisherOptions): Publisher {
         },
       )
       published = listing
+      publishedStatus = JSON.stringify(now)
       for (const problem of problems()) if (!mayAppearLater(problem)) warnOnce(problem)
-      return true
     },
+    describe,
     brief({ tools }) {
-      const seal = options.trust?.seal(id, tools)
+      const seal = trust?.seal(id, tools)
       return { count: tools.length, prefix: settings.prefix, ...omitUndefined({ tokens: tokensOf(tools), seal }) }
     },
     admit({ name }) {

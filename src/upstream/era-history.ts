@@ -21,32 +21,19 @@ const PLAIN: EraVerdict = { era: 'legacy', transport: 'stdio', at: 0 }
 
 /** Remembers what connection attempts learned about the era of a server, so that the next attempt need not probe it. */
 export function createEraHistory() {
-  let verdict: EraVerdict | undefined
+  /** True if the server was ever connected, also in an earlier run. */
   let hasConnected = false
   /**
    * What the next attempt does, after the server died with and without the era probe: attempts with and without the
    * probe then alternate, one process each. `undefined` for other servers.
    */
   let alternatingProbe: 'probe' | 'plain' | undefined
-
-  function setVerdict(value: EraVerdict | undefined): void {
-    verdict = value
-    hasConnected ||= value !== undefined
-  }
-
-  return {
-    get verdict(): EraVerdict | undefined {
-      return verdict
-    },
-    set verdict(value) {
-      setVerdict(value)
-    },
-    /** True if the server was ever connected, also in an earlier run. */
-    get hasConnected(): boolean {
-      return hasConnected
-    },
+  const history = {
+    verdict: undefined as EraVerdict | undefined,
     /** Begins a connection attempt. */
     begin(at: number) {
+      const { verdict } = history
+      hasConnected ||= verdict !== undefined
       const known = verdict && isStale(verdict, at) ? undefined : verdict
       let probeFatal = false
       const options: Pick<ConnectOptions, 'once' | 'verdict' | 'onProbeFatal'> = {
@@ -59,21 +46,29 @@ export function createEraHistory() {
       return {
         /** How `connect` probes the server. */
         options,
+        hasConnected,
         connected({ era, transport, probe }: Connection): void {
-          // The era was not probed this time, so the verdict keeps its age.
-          if (probe === 'none' && known?.era === era) setVerdict({ ...known, transport })
-          else setVerdict({ era, transport, at, ...(era === 'legacy' && probe === 'silent' ? { silent: true } : {}) })
+          const silent = era === 'legacy' && probe === 'silent' ? { silent: true as const } : {}
+          // If the era was not probed this time, the verdict keeps its age.
+          history.verdict =
+            probe === 'none' && known?.era === era ? { ...known, transport } : { era, transport, at, ...silent }
+          hasConnected = true
           alternatingProbe = undefined
         },
         /** The server answered the probe too late for this connection, but in time for the next. */
-        answeredLate: ({ transport }: Connection): void => setVerdict({ era: 'modern', transport, at }),
+        answeredLate({ transport }: Connection): void {
+          history.verdict = { era: 'modern', transport, at }
+        },
         failed(): void {
           // The server may have been replaced by another version.
-          verdict = undefined
+          history.verdict = undefined
           const alternates = alternatingProbe !== undefined || probeFatal
           alternatingProbe = alternatingProbe === 'probe' && probeFatal ? 'plain' : alternates ? 'probe' : undefined
         },
       }
     },
   }
+  return history
 }
+
+export type EraHistory = ReturnType<typeof createEraHistory>

@@ -1,22 +1,16 @@
-import type { Clock } from '../core/clock.ts'
 import type { ReconnectingLink } from './reconnecting-link.ts'
-import type { StartQueue } from './start-queue.ts'
-
-export interface FirstConnectionOptions {
-  readonly clock: Clock
-  readonly startQueue: StartQueue
-  readonly link: Pick<ReconnectingLink, 'connect' | 'later' | 'ready' | 'nextAttemptAt'>
-  /** True if no attempt was made yet. */
-  isNew(): boolean
-  /** True if the server stays connected and so takes no turn. */
-  staysConnected(): boolean
-}
+import type { ServerOwner } from './server-owner.ts'
+import type { ServerContext } from './upstream-shared.ts'
 
 /** The first connection to an unknown server: when its turn comes, or at once for a call. */
-export function createFirstConnection({ clock, startQueue, link, isNew, staysConnected }: FirstConnectionOptions) {
+export function createFirstConnection(server: ServerContext, link: ReconnectingLink, owner: ServerOwner) {
+  const { clock, startQueue } = server.shared
   /** Starts the planned first connection; undefined if none is planned. */
   let startPlanned: (() => void) | undefined
   let turn: Promise<void> | undefined
+
+  /** True if no attempt was made yet. */
+  const isNew = (): boolean => owner.state === 'configured'
 
   /** Resolves when it is the server's turn and the connection attempt has started. */
   const nextTurn = (): Promise<void> =>
@@ -35,15 +29,16 @@ export function createFirstConnection({ clock, startQueue, link, isNew, staysCon
       startPlanned = () => {
         cancel()
         startPlanned = undefined
-        if (staysConnected()) link.later(0)
-        else startQueue.take(link.connect, () => !isNew() || link.nextAttemptAt !== undefined)
+        // A server that stays connected takes no turn.
+        if (server.settings().start === 'background') link.later(0)
+        else startQueue.take(link.connect, () => !isNew() || link.status.nextAttemptAt !== undefined)
       }
     },
     /** Connects now; does nothing if no connection is planned. */
     begin: (): void => startPlanned?.(),
     /** Waits for a connection, for a call. @throws PegboardError as `ReconnectingLink.ready` */
     async waitForConnection(signal?: AbortSignal): Promise<void> {
-      if (isNew() && link.nextAttemptAt === undefined) {
+      if (isNew() && link.status.nextAttemptAt === undefined) {
         turn ??= nextTurn()
         await turn
       }

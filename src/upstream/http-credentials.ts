@@ -1,7 +1,5 @@
-import type { Log } from '../core/log.ts'
 import type { Bearer } from './oauth/bearer-header.ts'
-import type { ServerSettings } from './upstream-settings.ts'
-import type { UpstreamShared } from './upstream-shared.ts'
+import type { ServerContext } from './upstream-shared.ts'
 
 /** Credentials for one remote server. Loads nothing before the first connection. */
 export interface Credentials {
@@ -14,16 +12,11 @@ export interface Credentials {
  * @param principal whose tokens to use; absent: those of the server entry
  * @param loggedIn called when a login that was waited for is complete
  */
-export function createCredentials(
-  id: string,
-  settings: ServerSettings,
-  shared: Pick<UpstreamShared, 'clock' | 'tokens'>,
-  log: Log,
-  loggedIn: () => void,
-  principal?: string,
-): Credentials {
-  const { target } = settings
+export function createCredentials(server: ServerContext, loggedIn: () => void, principal?: string): Credentials {
+  const { id, shared, log } = server
   const { tokens, clock } = shared
+  const settings = server.settings()
+  const { target } = settings
   let bearer: Promise<Bearer> | undefined
   let closed = false
 

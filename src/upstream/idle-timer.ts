@@ -8,22 +8,11 @@ export interface IdleOptions {
   idle(): void
 }
 
-/** Detects when a connection has been idle. Costs two additions per request and one timer. */
-export interface IdleTimer {
-  /** A new, unused connection. */
-  begin(): void
-  /** The limit has changed. The idle time begins again; a connection that was used stays used. */
-  resume(): void
-  /** A request starts, or someone is waiting to make one. */
-  enter(): void
-  leave(): void
-  end(): void
-}
-
 /** How long a server stays connected that was only started to read its lists. */
 const UNUSED_LIMIT_MS = 10_000
 
-export function createIdleTimer(clock: Clock, options: IdleOptions): IdleTimer {
+/** Detects when a connection has been idle. Costs two additions per request and one timer. */
+export function createIdleTimer(clock: Clock, options: IdleOptions) {
   let running = 0
   let used = false
   let idleSince = 0
@@ -40,6 +29,7 @@ export function createIdleTimer(clock: Clock, options: IdleOptions): IdleTimer {
     else cancel = clock.after(Math.min(leftMs, limit), check)
   }
 
+  /** The limit has changed. The idle time begins again; a connection that was used stays used. */
   function resume(): void {
     cancel()
     idleSince = clock.now()
@@ -47,19 +37,23 @@ export function createIdleTimer(clock: Clock, options: IdleOptions): IdleTimer {
   }
 
   return {
-    begin() {
+    /** A new, unused connection. */
+    begin(): void {
       used = running > 0
       resume()
     },
     resume,
-    enter() {
+    /** A request starts, or someone is waiting to make one. */
+    enter(): void {
       running++
       used = true
     },
-    leave() {
+    leave(): void {
       running--
       idleSince = clock.now()
     },
-    end: () => cancel(),
+    end: (): void => cancel(),
   }
 }
+
+export type IdleTimer = ReturnType<typeof createIdleTimer>

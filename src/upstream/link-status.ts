@@ -122,18 +122,22 @@ export function createLinkStatus(
         later(waitMs)
         become('failing', why)
       }
-      const notConnected = (more: ErrorOptions): PegboardError => {
-        const message = reasons.forClients(why)
-        return new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} is not connected: ${message}.`, {
-          class: classifyDisconnect(message),
+      const shown = reasons.forClients(why)
+      const notConnected = (more: ErrorOptions): PegboardError =>
+        createUnavailable(id, `is not connected: ${shown}`, {
+          class: classifyDisconnect(shown),
           cause: error,
           ...more,
         })
-      }
       const lasting = lastingCause(error)
+      permanentError = undefined
       if (lasting) permanentError = notConnected({ hint: lasting.hint, class: 'server_setup' })
-      else permanentError = isPegboardError(error) && REFUSALS.has(error.code) ? refused(id, error) : undefined
-      return permanentError ?? notConnected(retryFields(waitMs))
+      else if (isPegboardError(error) && REFUSALS.has(error.code)) {
+        const { code, message, hint } = error
+        const failure = code === 'E_AUTH_REQUIRED' ? 'login' : 'server_setup'
+        permanentError = new PegboardError(code, `${id}: ${message.replace(/\.$/, '')}.`, { class: failure, hint })
+      }
+      return permanentError ?? notConnected({ retryAfterMs: waitMs })
     },
     /**
      * Reports that a connection has ended, and plans an attempt if the server is needed or keeps dying.
@@ -174,7 +178,7 @@ export function createLinkStatus(
       const retryAfterMs = Math.max(1_000, Math.min(dueInMs, (nextAttemptAt ?? Number.POSITIVE_INFINITY) - clock.now()))
       const message = reasons.forClients(reason ?? '')
       if (!backoff.open)
-        return createUnavailable(id, `is reconnecting (attempt ${backoff.attempt}): ${message}`, retryAfterMs)
+        return createUnavailable(id, `is reconnecting (attempt ${backoff.attempt}): ${message}`, { retryAfterMs })
       return new PegboardError('E_CIRCUIT_OPEN', `${id} failed ${backoff.attempt} times in a row: ${message}.`, {
         class: classifyDisconnect(message),
         ...retryFields(retryAfterMs),
@@ -184,18 +188,11 @@ export function createLinkStatus(
 }
 
 /** @param why completes the sentence "<server> …" */
-export const createUnavailable = (
-  id: string,
-  why: string,
-  retryAfterMs?: number,
-  failure = classifyDisconnect(why),
-): PegboardError =>
-  new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, { class: failure, ...retryFields(retryAfterMs) })
-
-const refused = (id: string, { code, message, hint }: PegboardError): PegboardError =>
-  new PegboardError(code, `${id}: ${message.replace(/\.$/, '')}.`, {
-    class: code === 'E_AUTH_REQUIRED' ? 'login' : 'server_setup',
-    hint,
+export const createUnavailable = (id: string, why: string, more: ErrorOptions = {}): PegboardError =>
+  new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, {
+    class: classifyDisconnect(why),
+    ...more,
+    ...retryFields(more.retryAfterMs),
   })
 
 /** Whatever the class: Pegboard connects again by then, and the server may have been repaired. */
@@ -203,3 +200,5 @@ const retryFields = (retryAfterMs: number | undefined) =>
   retryAfterMs === undefined ? {} : { retryAfterMs, retryable: true }
 
 const stderrField = (stderrTail: string | undefined) => (stderrTail ? { stderr: stderrTail } : {})
+
+export type LinkStatus = ReturnType<typeof createLinkStatus>

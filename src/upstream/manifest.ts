@@ -1,7 +1,5 @@
 import { hash } from 'node:crypto'
-import { messageOf } from '../core/errors.ts'
 import { isRecord, type Json } from '../core/is-record.ts'
-import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Effect } from '../core/tool.ts'
 import type { BytesStore } from '../state/file-store.ts'
@@ -15,13 +13,13 @@ import type { ServerSettings } from './upstream-settings.ts'
 export interface Manifest extends Omit<Listing, 'missing'> {
   readonly verdict: EraVerdict
   readonly capabilities: Json
-  readonly server?: ServerSelf
+  readonly server?: ServerSelf | undefined
   /** Duration of the last start in milliseconds. */
-  readonly startMs?: number
+  readonly startMs?: number | undefined
   /** True if the server has sent requests to clients. */
-  readonly asks?: boolean
+  readonly asks?: boolean | undefined
   /** Ids of the Pegboards that its tools come through. */
-  readonly gateways?: readonly string[]
+  readonly gateways?: readonly string[] | undefined
 }
 
 /** A summary of the tools that can be read without parsing ten thousand of them. */
@@ -71,30 +69,6 @@ interface Columns {
   readonly mirrors: readonly number[]
   /** Indexes of tools that the server lists twice with different definitions. */
   readonly ambiguous: readonly number[]
-}
-
-/**
- * Loads the stored manifest.
- * @param stale called later if the manifest turns out to be outdated
- * @returns undefined if there is none that can be used
- */
-export function loadManifest(store: ManifestStore, key: string, log: Log, stale: () => void): Manifest | undefined {
-  const line = store.line(key)
-  try {
-    return line && decodeManifest(line, () => store.get(key), stale)
-  } catch (error) {
-    log.warn(`its cached tool list cannot be used, so Pegboard reads it again: ${messageOf(error)}`)
-    return undefined
-  }
-}
-
-/** Stores a manifest. A failure is logged, because it only affects the next start, which reads the lists again. */
-export function saveManifest(store: ManifestStore, key: string, make: () => Manifest, log: Log): void {
-  try {
-    store.set(key, encodeManifest(make()))
-  } catch (error) {
-    log.warn(`cannot cache its tool list: ${messageOf(error)}`)
-  }
 }
 
 /** Encodes a manifest: one line of JSON that every start needs, one for the tools, then one per definition. */

@@ -6,14 +6,9 @@ import type { Log } from '../core/log.ts'
 import { loginCommand } from './oauth/token-refresh.ts'
 import { createPrincipalLogins } from './principal-logins.ts'
 import type { FreshListing } from './read-listing.ts'
-import type { ServerSettings } from './upstream-settings.ts'
-import type { UpstreamShared } from './upstream-shared.ts'
+import type { ServerContext } from './upstream-shared.ts'
 
 export interface PrincipalAccessOptions {
-  readonly id: string
-  readonly settings: ServerSettings
-  readonly shared: UpstreamShared
-  readonly log: Log
   isConnected(): boolean
   /** Someone has logged in or out. @param isOtherFirst true if lists now come from another login */
   loginsChanged(isOtherFirst: boolean): void
@@ -27,11 +22,11 @@ export interface PrincipalAccessOptions {
  * Which principals may use a server where each principal logs in, and which of its tools: those that the principal's own
  * login lists.
  */
-export function createPrincipalAccess(options: PrincipalAccessOptions) {
-  const { id, settings, shared, log } = options
+export function createPrincipalAccess(server: ServerContext, options: PrincipalAccessOptions) {
+  const { id, shared, log } = server
   // A list is valid only for the login it came from, unless the server says otherwise.
   let listIsPrivate = true
-  const logins = createPrincipalLogins(id, settings, shared, log, (isOtherFirst) => {
+  const logins = createPrincipalLogins(server, (isOtherFirst) => {
     if (listIsPrivate && options.isConnected()) lists.keep(logins.known)
     options.loginsChanged(isOtherFirst)
   })
@@ -93,6 +88,8 @@ export function createPrincipalAccess(options: PrincipalAccessOptions) {
     },
   }
 }
+
+export type PrincipalAccess = ReturnType<typeof createPrincipalAccess>
 
 /** One principal's own `tools/list`. */
 interface PrivateList {

@@ -1,11 +1,9 @@
 import type { OwnerInfo } from '../catalog/owner.ts'
 import { messageOf } from '../core/errors.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
-import type { Log } from '../core/log.ts'
 import { type Credentials, createCredentials } from './http-credentials.ts'
 import { loginCommand } from './oauth/token-refresh.ts'
-import type { ServerSettings } from './upstream-settings.ts'
-import type { UpstreamShared } from './upstream-shared.ts'
+import type { ServerContext } from './upstream-shared.ts'
 
 /** In the place of a principal while nobody is logged in: people read it in the command for the login. */
 const ANYONE = 'NAME'
@@ -14,14 +12,9 @@ const ANYONE = 'NAME'
  * Logged-in principals of a server where each principal logs in.
  * @param changed called when someone has logged in or out; tells whether lists now come from another login
  */
-export function createPrincipalLogins(
-  id: string,
-  settings: ServerSettings,
-  shared: UpstreamShared,
-  log: Log,
-  changed: (isOtherFirst: boolean) => void,
-) {
-  const { target } = settings
+export function createPrincipalLogins(server: ServerContext, changed: (isOtherFirst: boolean) => void) {
+  const { id, shared, log } = server
+  const { target } = server.settings()
   const url = target.kind === 'stdio' ? '' : target.url
   const credentialsByPrincipal = new Map<string, Credentials>()
   const refused = new Set<string>()
@@ -69,7 +62,7 @@ export function createPrincipalLogins(
         await lastRead
         // Without any login the server is still asked and tells what it requires.
         const principal = first ?? ANYONE
-        const create = () => createCredentials(id, settings, shared, log, () => changed(false), principal)
+        const create = () => createCredentials(server, () => changed(false), principal)
         return await getOrInsert(credentialsByPrincipal, principal, create).open()
       },
       close() {

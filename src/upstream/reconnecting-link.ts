@@ -1,25 +1,19 @@
 import { raceAbort } from '../core/abort.ts'
 import { messageOf, type PegboardError } from '../core/errors.ts'
 import type { Json } from '../core/is-record.ts'
-import type { Log } from '../core/log.ts'
 import { waitAtMost } from '../core/wait-at-most.ts'
 import { MAX_RETRY_AFTER_MS, OPEN_AFTER } from './backoff.ts'
 import { type Connection, connect } from './connection.ts'
-import { createEraHistory, type EraVerdict } from './era-history.ts'
+import { createEraHistory, type EraHistory } from './era-history.ts'
 import { abortReason, createReasonFilter } from './error-reasons.ts'
 import type { Credentials } from './http-credentials.ts'
-import { createLinkStatus, createUnavailable, type LinkState } from './link-status.ts'
+import { createLinkStatus, createUnavailable, type LinkState, type LinkStatus } from './link-status.ts'
 import { mayInstall } from './package-download.ts'
 import type { Habits } from './per-client-queue.ts'
 import type { ServerSettings } from './upstream-settings.ts'
-import type { UpstreamShared } from './upstream-shared.ts'
+import type { ServerContext, UpstreamShared } from './upstream-shared.ts'
 
-export interface LinkOptions {
-  readonly id: string
-  /** Read at each connection attempt, so that changed settings apply to the next one. */
-  settings(): ServerSettings
-  readonly shared: UpstreamShared
-  readonly log: Log
+export interface LinkOptions extends Pick<ServerContext, 'id' | 'settings' | 'shared' | 'log'> {
   readonly credentials: Credentials
   readonly habits: Habits
   /** Called with a new connection to read its lists; an error counts as a failed attempt. */
@@ -34,21 +28,18 @@ export interface LinkOptions {
   notification(method: string, params: Json, attributed: boolean): void
   /** True if clients must not see any text of the server. */
   isSilent(): boolean
-  /** The next connection will use another era than this one. */
-  eraChanged?(connection: Connection): void
+  /** The next connection will use another era than the current one. */
+  eraChanged?(): void
 }
 
 /** Keeps one server connected: connects on time or on demand, and reconnects after a failure. */
 export interface ReconnectingLink {
   /** The connection, if it can be used now. */
   readonly live: Connection | undefined
-  /** Reported as failing but still waiting, because it may be downloading. */
-  readonly patient: boolean
-  /** Milliseconds since the epoch, if an attempt is planned. */
-  readonly nextAttemptAt: number | undefined
+  readonly status: Pick<LinkStatus, 'patient' | 'nextAttemptAt'>
+  readonly eras: Pick<EraHistory, 'verdict'>
   /** The end of the stderr of the current or last process. */
   stderrTail(): string
-  verdict: EraVerdict | undefined
   /** Connects after this delay, or earlier if a caller needs it. */
   later(waitMs: number): void
   /** Connects now. Failures are reported and retried internally. */
@@ -93,11 +84,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   }
 
   /** The attempt reports its own failure. */
-  const connectQuietly = (): Promise<void> =>
-    connectNow().then(
-      () => undefined,
-      () => undefined,
-    )
+  const connectQuietly = (): Promise<void> => connectNow().then(ignore, ignore)
 
   async function attempt(): Promise<Connection> {
     status.connecting()
@@ -105,15 +92,15 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     await closing
     const beganAt = clock.now()
     const settings = options.settings()
-    const limits = getTimeouts(settings, shared, eras.hasConnected)
-    status.begin(limits.silentTimeoutMs !== undefined)
     const era = eras.begin(beganAt)
+    const limits = getTimeouts(settings, shared, era.hasConnected)
+    status.begin(limits.silentTimeoutMs !== undefined)
     let connection: Connection | undefined
     let hasAnsweredLate = false
     let closedReason: string | undefined
     const recordLateAnswer = (from: Connection): void => {
       era.answeredLate(from)
-      options.eraChanged?.(from)
+      options.eraChanged?.()
     }
     try {
       connection = await connect({
@@ -178,12 +165,13 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   async function ready(signal?: AbortSignal): Promise<Connection> {
     const connection = usableConnection()
     if (connection) return connection
-    if (live) throw createUnavailable(id, 'asked not to be called yet', quietUntil - clock.now(), 'rate')
+    const quietMs = quietUntil - clock.now()
+    if (live) throw createUnavailable(id, 'asked not to be called yet', { retryAfterMs: quietMs, class: 'rate' })
     const refusal = status.refusal(connecting !== undefined)
     if (refusal) throw refusal
     const waitMs = status.longestWaitMs
     const throwTimeout = (): never => {
-      throw createUnavailable(id, 'is still connecting', 1_000)
+      throw createUnavailable(id, 'is still connecting', { retryAfterMs: 1_000 })
     }
     return await raceAbort(waitAtMost(waitMs, connectNow(), throwTimeout, clock), signal, abortReason)
   }
@@ -192,19 +180,9 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     get live() {
       return usableConnection()
     },
-    get patient() {
-      return status.patient
-    },
-    get nextAttemptAt() {
-      return status.nextAttemptAt
-    },
+    status,
+    eras,
     stderrTail: () => stderrTail(),
-    get verdict() {
-      return eras.verdict
-    },
-    set verdict(value) {
-      eras.verdict = value
-    },
     later: status.later,
     connect: connectQuietly,
     ready,
@@ -238,6 +216,8 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     },
   }
 }
+
+const ignore = (): void => undefined
 
 /** Killing an installer halfway can leave a broken package that never starts again. */
 function getTimeouts(

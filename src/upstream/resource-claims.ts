@@ -1,7 +1,7 @@
 import { ownerOfResource } from '../catalog/resource-owner.ts'
 import type { Clock } from '../core/clock.ts'
-import { isRecord } from '../core/is-record.ts'
-import type { UpstreamServices } from './upstream-shared.ts'
+import { isRecord, type Json } from '../core/is-record.ts'
+import type { ServerContext } from './upstream-shared.ts'
 
 /** Maximum number of disputed resources reported to the operator. */
 const MAX_DISPUTED = 20
@@ -33,48 +33,19 @@ export interface ClaimStore {
   set(server: string, since: Readonly<Record<string, number>>): void
 }
 
-export interface ClaimsOptions extends Pick<UpstreamServices, 'catalog' | 'clock' | 'log'> {
-  readonly id: string
-  readonly module: string
-  readonly timestamps: Timestamps
-  readonly store: ClaimStore | undefined
-  /** Runs work when the process is idle. */
-  later(work: () => void): void
-}
-
 /**
  * Records since when a server has listed each resource and template, so that a later server with the same one cannot
  * take it over.
  */
-export interface Claims {
-  since(name: string): number | undefined
-  names(): readonly string[]
-  /** Restores resources of an earlier run until the list is read. */
-  restore(): void
-  /**
-   * Servers that start together have equal rights, whichever is read first.
-   * @param timestamp of the start; the first list counts from then
-   */
-  begin(timestamp: number): void
-  /** The first list is known; anything later is new. */
-  begun(): void
-  /** Records these resources. @param mentionedAt when the server first mentioned one in a result */
-  take(names: readonly string[], mentionedAt: (name: string) => number | undefined): void
-  /** Removes all other resources. @returns whether there were any */
-  keepOnly(names: readonly string[]): boolean
-  /** Logs resources of a list for which another owner answers, unless they were in the previous list. */
-  logDisputed(uris: readonly string[]): void
-}
-
-export function createClaims(options: ClaimsOptions): Claims {
-  const { id, module, catalog, clock, timestamps, store, log } = options
+export function createClaims({ id, module, shared, log }: ServerContext) {
+  const { catalog, clock, timestamps, claims: store, saveLater } = shared
   let claims = new Map<string, number>()
   let checkedUris: ReadonlySet<string> = new Set()
   let disputedCount = 0
   let began: number | undefined
 
   function save(): void {
-    options.later(() => {
+    saveLater.schedule(`claims ${id}`, () => {
       const before = parseClaims(store?.get(id))
       // Another process may have seen it earlier.
       const since = [...claims].map(([name, own]) => [name, Math.min(own, before.get(name) ?? own)] as const)
@@ -86,19 +57,26 @@ export function createClaims(options: ClaimsOptions): Claims {
     ownerOfResource([...catalog.snapshot().owners.values()], uri)?.id
 
   return {
-    since: (name) => claims.get(name),
-    names: () => [...claims.keys()],
-    restore() {
+    since: (name: string): number | undefined => claims.get(name),
+    names: (): readonly string[] => [...claims.keys()],
+    /** Restores resources of an earlier run until the list is read. */
+    restore(): void {
       claims = parseClaims(store?.get(id))
       for (const timestamp of claims.values()) timestamps.record(timestamp)
     },
-    begin(timestamp) {
+    /**
+     * Servers that start together have equal rights, whichever is read first.
+     * @param timestamp of the start; the first list counts from then
+     */
+    begin(timestamp: number): void {
       began = timestamp
     },
-    begun() {
+    /** The first list is known; anything later is new. */
+    begun(): void {
       began = undefined
     },
-    take(names, mentionedAt) {
+    /** Records these resources. @param mentionedAt when the server first mentioned one in a result */
+    take(names: readonly string[], mentionedAt: (name: string) => number | undefined): void {
       const fresh = names.filter((name) => !claims.has(name))
       if (fresh.length === 0) return
       const now = began ?? timestamps.next()
@@ -109,14 +87,17 @@ export function createClaims(options: ClaimsOptions): Claims {
       }
       save()
     },
-    keepOnly(names) {
+    /** Removes all other resources. @returns whether there were any */
+    keepOnly(names: readonly string[]): boolean {
       const now = new Set(names)
       const removed = [...claims.keys()].filter((name) => !now.has(name))
       for (const name of removed) claims.delete(name)
       if (removed.length > 0) save()
       return removed.length > 0
     },
-    logDisputed(uris) {
+    /** Logs listed resources for which another owner answers, unless they were in the previous list. */
+    logDisputed(resources: readonly Json[]): void {
+      const uris = resources.map(({ uri }) => String(uri))
       const fresh = uris.filter((uri) => !checkedUris.has(uri))
       checkedUris = new Set(uris)
       if (fresh.length === 0) return
@@ -132,6 +113,8 @@ export function createClaims(options: ClaimsOptions): Claims {
     },
   }
 }
+
+export type Claims = ReturnType<typeof createClaims>
 
 /** The stored data, if it is valid. */
 function parseClaims(stored: unknown): Map<string, number> {

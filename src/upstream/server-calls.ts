@@ -15,24 +15,24 @@ import { SESSION_LOST } from './fast-requests.ts'
 import type { IdleTimer } from './idle-timer.ts'
 import { mirroredArguments, mirrorHeaders } from './mirrored-headers.ts'
 import { withCheckedOutput } from './output-check.ts'
+import type { PrincipalAccess } from './principal-access.ts'
 import type { ReconnectingLink } from './reconnecting-link.ts'
-import type { Instances, InstancesOptions } from './server-instances.ts'
-import { callAsTask, removeTaskId, runsAsTask, runsTasks } from './server-tasks.ts'
+import type { EndpointsHost } from './server-endpoints.ts'
+import type { Instances } from './server-instances.ts'
+import { callAsTask, type OpenTasks, removeTaskId, runsAsTask, runsTasks } from './server-tasks.ts'
 import { withTaskSupport } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
+import type { ServerContext } from './upstream-shared.ts'
 
 type McpAnswer = Extract<ToolResult, { kind: 'mcp' }>
 
-export interface CallsHost extends Pick<InstancesOptions, 'id' | 'log' | 'openTasks' | 'settings'> {
-  readonly module: string
+export interface CallsHost extends ServerContext {
   readonly link: ReconnectingLink
   readonly instances: Instances
-  /** Each principal has its own login. */
-  readonly ownLogins: boolean
+  /** Only if each principal has its own login. */
+  readonly access: Pick<PrincipalAccess, 'refused'> | undefined
   readonly idle: IdleTimer
-  /** Records requests; absent: telemetry is off. */
-  readonly observer?: Observer | undefined
-  timeoutMs(): number
+  readonly openTasks: OpenTasks
   /** @throws PegboardError if the tool has been quarantined */
   admit(record: ToolRecord): void
   remember(result: Json): void
@@ -40,40 +40,39 @@ export interface CallsHost extends Pick<InstancesOptions, 'id' | 'log' | 'openTa
   changed(): void
   /** Called when the server rejects the shared login. */
   refused(why: string): void
-  /** Called when the server rejects this principal's login. */
-  refusedTo(principal: string): void
 }
 
 /**
- * Sends requests to one server, connecting first if necessary, and repeats them once if the server has forgotten the
- * session.
+ * Sends calls and other requests of clients to one server, connecting first if necessary, and repeats them once if the
+ * server has forgotten the session.
  */
-export interface ServerCalls {
-  /** Runs work on the caller's connection, if callers have their own. Without a caller, it runs without a login. */
-  withConnectionOf<T>(who: RequestOwner, work: (via: ReconnectingLink) => Promise<T>): Promise<T>
-  /** Counts the server as in use meanwhile. */
-  whileInUse<T>(work: () => Promise<T>): Promise<T>
-  request(method: string, params: Json, options: RequestOptions, via?: ReconnectingLink): Promise<Json>
+export interface ServerCalls extends Pick<EndpointsHost, 'ready' | 'request'> {
   call(record: ToolRecord, input: unknown, ctx: CallContext, relay: Relay): Promise<ToolResult>
 }
 
 const isFlag = (value: unknown): boolean => value === undefined || typeof value === 'boolean'
+/** Waiting for a task's result may take as long as the task. */
+const TASK_MS = 24 * 60 * 60_000
 /** Timeout of requests that no caller waits for. */
 const SHORT_MS = 5_000
 
 export function createServerCalls(host: CallsHost): ServerCalls {
-  const { id, module, log, link, instances, ownLogins, idle, openTasks, observer } = host
+  const { id, module, shared, log, link, instances, access, idle, openTasks } = host
+  const { observer } = shared
+  const ownLogins = access !== undefined
 
+  /** Runs work on the caller's connection, if callers have their own. Without a caller, it runs without a login. */
   function withConnectionOf<T>(who: RequestOwner, work: (via: ReconnectingLink) => Promise<T>): Promise<T> {
-    if (!ownLogins) return instances.using(who, work)
+    if (!access) return instances.using(who, work)
     const { principal } = who
     if (principal === undefined) return refuse()
     return instances.using(who, work).catch((error: unknown) => {
-      if (loginWanted(error) !== undefined) host.refusedTo(principal)
+      if (loginWanted(error) !== undefined) access.refused(principal)
       throw error
     })
   }
 
+  /** Counts the server as in use meanwhile. */
   async function whileInUse<T>(work: () => Promise<T>): Promise<T> {
     idle.enter()
     try {
@@ -83,7 +82,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     }
   }
 
-  const request: typeof send = observer
+  const sendObserved: typeof send = observer
     ? (method, params, options, via) => observedRequest(observer, method, params, options, via)
     : send
 
@@ -185,7 +184,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     const isLegacy = connection.era === 'legacy'
     const params = { name: record.name, arguments: input, ...(isLegacy ? {} : retryOf(relay)) }
     const options = requestOptions(record, input, ctx, relay, isLegacy)
-    const ask = (method: string, own: Json): Promise<Json> => request(method, own, options, via)
+    const ask = (method: string, own: Json): Promise<Json> => sendObserved(method, own, options, via)
     if (isLegacy && mayRunAsTask && acceptsTasks(options.relay.clientCapabilities)) {
       const created = await ask('tools/call', { ...params, task: relay.task ?? {} })
       const { task } = created
@@ -281,8 +280,32 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     return content === result['content'] ? result : { ...result, content }
   }
 
-  return { withConnectionOf, whileInUse, request, call }
+  /** Requests about a task go to its connection. With a login per principal the caller of a task request is unknown. */
+  async function askByTask(params: Json, relay: Relay, ask: Ask): Promise<Json> {
+    if (ownLogins) return await withConnectionOf({}, (via) => ask(via, params))
+    const { taskId } = params
+    const instanceTask = instances.ofTask(taskId)
+    if (!instanceTask) return await withConnectionOf(relay, (via) => ask(via, params))
+    const answer = await ask(instanceTask.link, { ...params, taskId: instanceTask.taskId })
+    return instanceTask.taskId === taskId || answer['taskId'] !== instanceTask.taskId ? answer : { ...answer, taskId }
+  }
+
+  return {
+    call,
+    ready: (signal, who) => withConnectionOf(who, (via) => whileInUse(() => via.ready(signal))),
+    request(method, params, relay, signal) {
+      const ask: Ask = (via, own) => {
+        const limitMs = method === 'tasks/result' ? TASK_MS : host.timeoutMs()
+        return sendObserved(method, { ...own, ...retryOf(relay) }, { timeoutMs: limitMs, relay, signal }, via)
+      }
+      return method.startsWith('tasks/')
+        ? askByTask(params, relay, ask)
+        : withConnectionOf(relay, (via) => ask(via, params))
+    },
+  }
 }
+
+type Ask = (via: ReconnectingLink, params: Json) => Promise<Json>
 
 /** Explains that a login no longer works. A scope missing for one call does not affect others. */
 function loginWanted(error: unknown): string | undefined {
@@ -297,8 +320,7 @@ const refuse = (): Promise<never> =>
   Promise.reject(new ProtocolFailure(-32601, 'Not available for servers with one login per principal'))
 
 /** The parts of a repeated request that answer a server's questions. */
-export const retryOf = ({ inputResponses, requestState }: Relay): Json =>
-  omitUndefined({ inputResponses, requestState })
+const retryOf = ({ inputResponses, requestState }: Relay): Json => omitUndefined({ inputResponses, requestState })
 
 function report({ progress, total, message }: Json, ctx: CallContext): void {
   if (typeof progress !== 'number') return

@@ -3,32 +3,31 @@ import { setNewest } from '../core/drop-oldest.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { getOrInsert } from '../core/get-or-insert.ts'
 import { asRecord, isRecord, type Json } from '../core/is-record.ts'
-import type { Log } from '../core/log.ts'
 import { mostVerbose } from '../core/log-levels.ts'
 import { isProtocolFailure, ProtocolFailure } from '../core/protocol-failure.ts'
 import { mayLink } from '../core/raw-result.ts'
+import type { Semaphore } from '../core/semaphore.ts'
 import type { Relay, RequestOwner } from '../core/tool.ts'
+import { withCallSlot } from './call-slots.ts'
 import type { Connection } from './connection.ts'
 import { isReadableAnswer } from './content-blocks.ts'
-import type { Claims, Timestamps } from './resource-claims.ts'
+import type { Claims } from './resource-claims.ts'
+import type { ServerContext, UpstreamShared } from './upstream-shared.ts'
 
-export interface EndpointsHost {
-  readonly id: string
-  timeoutMs(): number
-  readonly log: Log
+export interface EndpointsHost extends Pick<ServerContext, 'id' | 'timeoutMs' | 'log'> {
+  readonly shared: Pick<UpstreamShared, 'clock' | 'timestamps'>
   /** Waits for the caller's connection. @throws PegboardError E_UPSTREAM_UNAVAILABLE */
   ready(signal: AbortSignal, who: RequestOwner): Promise<Connection>
   /** The caller's connection, if it is open. */
   live(who: RequestOwner): Connection | undefined
   keyOf(who: RequestOwner): string
   request(method: string, params: Json, relay: Relay, signal: AbortSignal): Promise<Json>
-  /** Makes a request in a call slot, which is released while the client is asked. @throws PegboardError E_OVERLOADED */
-  inCallSlot(method: string, relay: Relay, signal: AbortSignal, work: (relay: Relay) => Promise<Json>): Promise<Json>
+  /** Limits how many requests and calls run at once. */
+  slots(): Semaphore
   readonly tasks: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>>
   /** True if the server can run calls as tasks, as far as known. */
   hasTasks(): boolean
   readonly claims: Pick<Claims, 'since' | 'names'>
-  readonly timestamps: Timestamps
   /** The server's own name of a prompt. */
   promptNamed(exposed: string): string
 }
@@ -90,8 +89,11 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
     else await connection.request('logging/setLevel', { level }, { timeoutMs: host.timeoutMs() })
   }
 
-  const request: EndpointsHost['request'] = (method, params, relay, signal) =>
-    host.inCallSlot(method, relay, signal, (asking) => host.request(method, params, asking, signal))
+  const request: EndpointsHost['request'] = (method, params, relay, signal) => {
+    const { clock } = host.shared
+    const slot = { slots: host.slots(), what: `${method} of ${host.id}`, relay, signal, timeoutMs: host.timeoutMs() }
+    return withCallSlot({ clock, ...slot }, (asking) => host.request(method, params, asking, signal))
+  }
 
   const answers: Readonly<Record<string, (params: Json, relay: Relay, signal: AbortSignal) => Promise<Json>>> = {
     'resources/read': (params, relay, signal) => request('resources/read', params, relay, signal),
@@ -162,7 +164,7 @@ export function createEndpoints(host: EndpointsHost): ServerEndpoints {
   const rememberUri = (uri: unknown): void => {
     if (typeof uri !== 'string' || uri.length > MAX_URI) return
     // The most recent one is kept longest.
-    setNewest(returned, uri, firstSeenAt(uri) ?? host.timestamps.next(), MAX_RETURNED)
+    setNewest(returned, uri, firstSeenAt(uri) ?? host.shared.timestamps.next(), MAX_RETURNED)
   }
   const remember = (result: Json): void => {
     if (!mayLink(result)) return

@@ -10,38 +10,7 @@ import type { Habits } from './per-client-queue.ts'
 import { emptyListing, type FreshListing, readListing } from './read-listing.ts'
 import { createReconnectingLink, type LinkOptions, type ReconnectingLink } from './reconnecting-link.ts'
 import type { OpenTasks } from './server-tasks.ts'
-import type { InstanceKind } from './stateful-servers.ts'
-
-/** The connections of a server whose callers do not share one. The first caller gets the connection used for lists. */
-export interface Instances {
-  /** Runs `work` on the caller's connection, which is closed when idle. @throws PegboardError E_OVERLOADED */
-  using<T>(who: RequestOwner, work: (link: ReconnectingLink) => Promise<T>): Promise<T>
-  /** Key of the caller's current connection; `''` for the one used for lists. */
-  keyOf(who: RequestOwner): string
-  /** The caller's connection, if it is open. */
-  liveOf(who: RequestOwner): Connection | undefined
-  /** The current definition of a tool on this connection; undefined if there is none, or if it is not checked. */
-  definition(link: ReconnectingLink, name: string): string | undefined
-  /**
-   * The id of a task of this connection, unique over all instances. It is valid as long as nobody else gets the process
-   * or session that knows the task, because another one may use the same id for another caller's task.
-   */
-  nameTask(taskId: string, link: ReconnectingLink): string
-  /** The connection of the task with that id, and its id there. @throws ProtocolFailure -32602 if it is gone */
-  ofTask(id: unknown): InstanceTask | undefined
-  /** The first connection has a new process. */
-  restarted(): void
-  /** A client session has ended; its connection is closed when no call or task uses it. */
-  ended(session: string): void
-  /** The first connection was closed, because it was idle; the next caller may have it. */
-  released(): void
-  /** Whether the caller's instance was stopped while idle, so that its state is gone. True once for each stop. */
-  takeStopped(who: RequestOwner): boolean
-  readonly holder: RequestOwner | undefined
-  /** Number of running instances, including the first. */
-  readonly running: number
-  close(graceMs: number): Promise<void>
-}
+import type { InstanceSharing } from './stateful-servers.ts'
 
 interface InstanceTask {
   readonly taskId: string
@@ -52,14 +21,7 @@ export interface InstancesOptions extends Pick<LinkOptions, 'id' | 'shared' | 'l
   readonly main: ReconnectingLink
   readonly openTasks: OpenTasks
   readonly habits: Habits
-  kind(): InstanceKind
-  /**
-   * If true, connections are separate only to avoid waiting, so callers may share the first one when the limit is
-   * reached.
-   */
-  mayShare(): boolean
-  /** Whether the server keeps state between calls. */
-  keepsState(): boolean
+  readonly sharing: InstanceSharing
   /** Whose the first connection is, if its login determines that; `null` if the first caller may have it. */
   mainOwner(): string | undefined | null
   credentials(principal: string | undefined, loggedIn: () => void): Credentials
@@ -67,7 +29,8 @@ export interface InstancesOptions extends Pick<LinkOptions, 'id' | 'shared' | 'l
   follows(key: string): boolean
   /** @param read the tools that it lists */
   opened(key: string, who: RequestOwner, connection: Connection, read: FreshListing): void
-  notification(who: RequestOwner, method: string, params: Json, attributed: boolean): void
+  /** @param whose absent: the notification arrived on the first connection */
+  notification(method: string, params: Json, attributed: boolean, via: ReconnectingLink, whose?: RequestOwner): void
   /** The session of the first connection has ended: closes it. */
   freeMain(): void
   /** Subscriptions and log level of this connection are gone. */
@@ -96,8 +59,9 @@ const TOOLS: ReadonlySet<'tools'> = new Set(['tools'] as const)
 export const nameOfPrincipal = (principal: string): string => `principal ${principal}`
 const nameOfSession = (session: string): string => `session ${session}`
 
-export function createInstances(options: InstancesOptions): Instances {
-  const { id, shared, log, main, openTasks } = options
+/** The connections of a server whose callers do not share one. The first caller gets the connection used for lists. */
+export function createInstances(options: InstancesOptions) {
+  const { id, shared, log, main, openTasks, sharing } = options
   const { clock } = shared
   const instances = new Map<string, Instance>()
   /** Prefix of task ids on the first connection. */
@@ -114,7 +78,7 @@ export function createInstances(options: InstancesOptions): Instances {
   const stopped = new Set<string>()
 
   const nameOf = ({ principal, session }: RequestOwner): string =>
-    options.kind() === 'session' && session !== undefined ? nameOfSession(session) : nameOfPrincipal(principal ?? '')
+    sharing.kind() === 'session' && session !== undefined ? nameOfSession(session) : nameOfPrincipal(principal ?? '')
 
   const isMain = (name: string): boolean => {
     const mainName = options.mainOwner()
@@ -128,8 +92,12 @@ export function createInstances(options: InstancesOptions): Instances {
     [...instances.values()].find((one) => one.link === link)
 
   /** A shared remote server keeps its tasks when the connection changes, so their ids need no prefix. */
-  const keepsTasks = (): boolean => options.kind() === 'shared' && options.settings().target.kind !== 'stdio'
+  const keepsTasks = (): boolean => sharing.kind() === 'shared' && options.settings().target.kind !== 'stdio'
 
+  /**
+   * The id of a task of this connection, unique over all instances. It is valid as long as nobody else gets the process
+   * or session that knows the task, because another one may use the same id for another caller's task.
+   */
   function nameTask(taskId: string, link: ReconnectingLink): string {
     const mark = instanceOf(link)?.taskPrefix ?? (keepsTasks() ? undefined : mainTaskPrefix)
     return mark === undefined ? taskId : `${mark}:${taskId}`
@@ -157,7 +125,7 @@ export function createInstances(options: InstancesOptions): Instances {
     instance.cancel = clock.after(instance.ended ? ENDED_MS : idleStopMs, () => {
       if (isBusy(instance)) return closeWhenUnused(instance)
       log.info('stopped an unused instance')
-      if (!instance.ended && options.keepsState()) stopped.add(instance.key)
+      if (!instance.ended && sharing.keepsState()) stopped.add(instance.key)
       end(instance)
     })
   }
@@ -178,7 +146,7 @@ export function createInstances(options: InstancesOptions): Instances {
           ? 'maxInstances'
           : undefined
     if (setting === undefined) return true
-    if (options.mayShare()) return false
+    if (sharing.mayShare()) return false
     throw new PegboardError(
       'E_OVERLOADED',
       `${id} is at its limit of instances: ${ownCount} for you, ${instances.size + 1} in all.`,
@@ -209,12 +177,10 @@ export function createInstances(options: InstancesOptions): Instances {
           readTools(() => instance, link.live).catch((error: unknown) =>
             log.debug('its tools were not read', { error }),
           )
-        const { taskId } = params
-        const isTask = method === 'notifications/tasks/status' && typeof taskId === 'string'
-        options.notification(who, method, isTask ? { ...params, taskId: nameTask(taskId, link) } : params, attributed)
+        options.notification(method, params, attributed, link, who)
       },
     })
-    link.verdict = main.verdict
+    link.eras.verdict = main.eras.verdict
     const instance: Instance = {
       key,
       taskPrefix: randomId(),
@@ -285,19 +251,25 @@ export function createInstances(options: InstancesOptions): Instances {
   }
 
   return {
-    using: (who, work) => (options.kind() === 'shared' ? onShared(who, work) : onOwn(who, work)),
-    keyOf(who) {
-      if (options.kind() === 'shared') return ''
+    /** Runs `work` on the caller's connection, which is closed when idle. @throws PegboardError E_OVERLOADED */
+    using: <T>(who: RequestOwner, work: (link: ReconnectingLink) => Promise<T>): Promise<T> =>
+      sharing.kind() === 'shared' ? onShared(who, work) : onOwn(who, work),
+    /** Key of the caller's current connection; `''` for the one used for lists. */
+    keyOf(who: RequestOwner): string {
+      if (sharing.kind() === 'shared') return ''
       const name = nameOf(who)
       return isMain(name) || (options.mainOwner() === null && holder === undefined) ? '' : name
     },
-    liveOf(who) {
+    /** The caller's connection, if it is open. */
+    liveOf(who: RequestOwner): Connection | undefined {
       const key = this.keyOf(who)
       return key === '' ? main.live : instances.get(key)?.link.live
     },
-    definition: (link, name) => instanceOf(link)?.tools.get(name),
+    /** The current definition of a tool on this connection; undefined if there is none, or if it is not checked. */
+    definition: (link: ReconnectingLink, name: string): string | undefined => instanceOf(link)?.tools.get(name),
     nameTask,
-    ofTask(id) {
+    /** The connection of the task with that id, and its id there. @throws ProtocolFailure -32602 if it is gone */
+    ofTask(id: unknown): InstanceTask | undefined {
       const [, mark, taskId] = /^(\w+):(.*)$/s.exec(String(id)) ?? []
       if (mark !== undefined && taskId !== undefined) {
         if (mark === mainTaskPrefix) return { taskId, link: main }
@@ -307,10 +279,12 @@ export function createInstances(options: InstancesOptions): Instances {
       if (!keepsTasks()) throw new ProtocolFailure(-32602, 'There is no such task')
       return undefined
     },
-    restarted() {
+    /** The first connection has a new process. */
+    restarted(): void {
       mainTaskPrefix = randomId()
     },
-    ended(session) {
+    /** A client session has ended; its connection is closed when no call or task uses it. */
+    ended(session: string): void {
       const name = nameOfSession(session)
       stopped.delete(name)
       const instance = instances.get(name)
@@ -319,25 +293,33 @@ export function createInstances(options: InstancesOptions): Instances {
         closeWhenUnused(instance)
       }
       if (holder !== name) return
-      if (options.mayShare()) holder = undefined
+      if (sharing.mayShare()) holder = undefined
       else if (mainRequests > 0) holderEnded = true
       else releaseMain()
     },
-    released() {
-      if (holder !== undefined && options.keepsState()) stopped.add(holder)
+    /** The first connection was closed, because it was idle; the next caller may have it. */
+    released(): void {
+      if (holder !== undefined && sharing.keepsState()) stopped.add(holder)
       release()
     },
-    takeStopped: (who) => stopped.delete(nameOf(who)),
-    get holder() {
-      return holder === undefined ? undefined : holdingWho
+    /** Whether the caller's instance was stopped while idle, so that its state is gone. True once for each stop. */
+    takeStopped: (who: RequestOwner): boolean => stopped.delete(nameOf(who)),
+    /**
+     * Who gets a notification: `undefined` stands for everybody.
+     * @param whose caller of the connection it arrived on; absent: the first connection
+     */
+    recipients(whose = holder === undefined ? undefined : holdingWho): ReadonlyArray<RequestOwner | undefined> {
+      if (sharing.kind() === 'shared') return [undefined]
+      return whose ? [whose] : []
     },
-    get running() {
+    /** Number of running instances, including the first. */
+    get running(): number {
       return (
         [...instances.values()].filter(({ link, active }) => link.live !== undefined || active > 0).length +
         (main.live ? 1 : 0)
       )
     },
-    async close(graceMs) {
+    async close(graceMs: number): Promise<void> {
       await Promise.all([
         ...[...instances.values()].map(async ({ link, credentials, cancel }) => {
           cancel()
@@ -349,3 +331,5 @@ export function createInstances(options: InstancesOptions): Instances {
     },
   }
 }
+
+export type Instances = ReturnType<typeof createInstances>

@@ -1,5 +1,7 @@
 import { INSTALLERS, programName } from './package-download.ts'
+import type { ServerInfo } from './server-info.ts'
 import type { ServerSettings } from './upstream-settings.ts'
+import type { ServerContext } from './upstream-shared.ts'
 
 /** Who uses one running instance of a server: everybody, one principal, or one client session. */
 export type InstanceKind = 'shared' | 'principal' | 'session'
@@ -91,3 +93,31 @@ export function isStateful({ target }: ServerSettings, ownName: string | undefin
   const names = target.kind === 'stdio' ? programNames(target.command, target.args) : []
   return [...names, ownName ?? ''].some(isStatefulName)
 }
+
+/** Decides who shares an instance of a server. @param ownLogins each principal has its own login @internal */
+export function createInstanceSharing({ settings }: ServerContext, info: ServerInfo, ownLogins: boolean) {
+  let judged: { readonly name: string | undefined; readonly stateful: boolean } | undefined
+
+  // Computed on first use, because a start does not need it.
+  function looksStateful(): boolean {
+    const name = info.known.server?.name
+    if (!judged || judged.name !== name) judged = { name, stateful: isStateful(settings(), name) }
+    return judged.stateful
+  }
+
+  return {
+    kind(): InstanceKind {
+      const { instance } = settings()
+      if (instance !== undefined) return instance
+      if (ownLogins) return 'principal'
+      return info.habits.asks || looksStateful() ? 'session' : 'shared'
+    },
+    /** True if instances only avoid waiting: callers may share the first one when the limit is reached. */
+    mayShare: (): boolean => settings().instance === undefined && !ownLogins && !looksStateful(),
+    /** True if the server keeps state between calls. */
+    keepsState: (): boolean => (settings().instance ?? (looksStateful() ? 'session' : 'shared')) !== 'shared',
+  }
+}
+
+/** @internal */
+export type InstanceSharing = ReturnType<typeof createInstanceSharing>

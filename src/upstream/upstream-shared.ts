@@ -17,6 +17,7 @@ import type { ClaimStore, Timestamps } from './resource-claims.ts'
 import type { SpawnQueue } from './spawn-queue.ts'
 import type { StartQueue } from './start-queue.ts'
 import type { RecordAndReplay } from './transport.ts'
+import type { ServerSettings } from './upstream-settings.ts'
 
 export interface UpstreamHooks {
   /**
@@ -89,4 +90,17 @@ export interface UpstreamShared extends UpstreamServices {
   readonly watchdog: Watchdog
   readonly saveLater: Debouncer
   readonly startQueue: StartQueue
+}
+
+/** One server, for its parts. */
+export interface ServerContext {
+  readonly id: string
+  /** Its owner in the catalog. */
+  readonly module: string
+  readonly shared: UpstreamShared
+  readonly log: Log
+  /** Read at each use, because most settings can change while the server runs. */
+  settings(): ServerSettings
+  /** Timeout of requests in milliseconds. */
+  timeoutMs(): number
 }

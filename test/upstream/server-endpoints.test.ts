@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
 import { silentLog } from '../../src/core/log.ts'
+import { semaphoreOf } from '../../src/core/semaphore.ts'
 import { noRelay } from '../../src/core/tool.ts'
 import type { Connection } from '../../src/upstream/connection.ts'
 import { createTimestamps } from '../../src/upstream/resource-claims.ts'
@@ -18,17 +19,17 @@ function rig() {
   const capabilities = { resources: { subscribe: true } }
   const endpoints = createEndpoints({
     id: 's',
+    shared: { clock: systemClock, timestamps: createTimestamps(systemClock) },
     timeoutMs: () => 1_000,
     log: silentLog,
     ready: async () => ({ era: 'legacy', capabilities, request }) as unknown as Connection,
     live: () => undefined,
     keyOf: () => '',
     request,
-    inCallSlot: (_method, relay, _signal, work) => work(relay),
+    slots: () => semaphoreOf({ maxConcurrent: 8, maxQueued: 8, setting: 's.maxQueued' }),
     tasks: {},
     hasTasks: () => false,
     claims: { since: () => undefined, names: () => [] },
-    timestamps: createTimestamps(systemClock),
     promptNamed: (name) => name,
   })
   const ask = (method: string) => endpoints.request(method, { uri: 'a://1' }, noRelay, new AbortController().signal)
