@@ -106,10 +106,13 @@ export function createLinkStatus(
       patient = false
       backoff.succeeded()
     },
-    /** Reports a failed attempt and plans the next one. @returns the error for the calls that waited for it */
-    failed(error: unknown, stderrTail: string | undefined): PegboardError {
+    /** The attempt has failed. Its connection may still be closing, so the next attempt is not planned yet. */
+    attemptEnded(): void {
       stopWarning()
       patient = false
+    },
+    /** Reports a failed attempt and plans the next one. @returns the error for the calls that waited for it */
+    failed(error: unknown, stderrTail: string | undefined): PegboardError {
       const why = messageOf(error).slice(0, MAX_REASON).replace(/\.$/, '')
       let waitMs: number | undefined
       if (!stopped.aborted) {

@@ -141,6 +141,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
       if (hasAnsweredLate) recordLateAnswer(connection)
       return connection
     } catch (error) {
+      status.attemptEnded()
       const stderrTail = connection?.stderrTail().trim()
       await connection?.close(0)
       era.failed()
