@@ -45,7 +45,7 @@ export type CallToApprove = ApprovalRequest & Pick<PendingCall, 'caller'>
 
 /**
  * What happened at the gate, in the words of the audit log. `unasked`: nobody could be asked. `unanswered`: the client
- * was asked and no answer arrived.
+ * was asked and no answer arrived. An event that ends the call also belongs in the condition in `audited-call.ts`.
  */
 export type GateEvent = 'ask' | 'accept' | 'decline' | 'unanswered' | 'unasked' | 'rate limit'
 export type OnGateEvent = (event: GateEvent, setting: string) => void

@@ -5,6 +5,7 @@ import { REFUSALS } from './connection.ts'
 import { lastingCause, type ReasonFilter } from './error-reasons.ts'
 import { mayInstall } from './package-download.ts'
 import type { LinkOptions } from './reconnecting-link.ts'
+import type { UpstreamShared } from './upstream-shared.ts'
 
 export type LinkState = 'connecting' | 'failing' | 'known'
 
@@ -18,7 +19,9 @@ const MAX_REASON = 16 * 1024
  * @param connect makes the planned attempt
  */
 export function createLinkStatus(
-  options: Pick<LinkOptions, 'id' | 'settings' | 'shared' | 'log' | 'keeps' | 'changed'>,
+  options: Pick<LinkOptions, 'id' | 'settings' | 'log' | 'keeps' | 'changed'> & {
+    readonly shared: Pick<UpstreamShared, 'clock' | 'connectTimeoutMs'>
+  },
   reasons: ReasonFilter,
   connect: () => void,
 ) {

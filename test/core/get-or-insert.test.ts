@@ -1,5 +1,4 @@
 import { describe, expect, it, vi } from 'vitest'
-import { setNewest } from '../../src/core/drop-oldest.ts'
 import { getOrInsert } from '../../src/core/get-or-insert.ts'
 
 describe('getOrInsert', () => {
@@ -16,20 +15,5 @@ describe('getOrInsert', () => {
     const key = {}
     const answers = new WeakMap([[key, false]])
     expect(getOrInsert(answers, key, () => true)).toBe(false)
-  })
-})
-
-describe('setNewest', () => {
-  it('moves an existing entry to the end, and deletes the oldest above the maximum', () => {
-    const map = new Map([
-      ['a', 1],
-      ['b', 2],
-    ])
-    expect(setNewest(map, 'a', 3, 2)).toBe(3)
-    setNewest(map, 'c', 4, 2)
-    expect([...map]).toEqual([
-      ['a', 3],
-      ['c', 4],
-    ])
   })
 })

@@ -3,7 +3,6 @@ import { silentLog } from '../../src/core/log.ts'
 import { createReasonFilter } from '../../src/upstream/error-reasons.ts'
 import { createLinkStatus, type LinkState } from '../../src/upstream/link-status.ts'
 import { parseServer } from '../../src/upstream/upstream-settings.ts'
-import type { UpstreamShared } from '../../src/upstream/upstream-shared.ts'
 import { createManualClock } from '../clock.ts'
 
 /** The status of a server whose attempts take 30 seconds at most before they are reported. */
@@ -15,7 +14,7 @@ function bench() {
     {
       id: 'srv',
       settings: () => settings,
-      shared: { clock, connectTimeoutMs: 30_000 } as UpstreamShared,
+      shared: { clock, connectTimeoutMs: 30_000 },
       log: silentLog,
       keeps: () => false,
       changed: (state, reason) => states.push([state, reason]),
