@@ -10,7 +10,8 @@ export default defineModule({ name: 'odd', description: 'Says what it is, and no
 `
 
 it('compiled code is cached for this user only, and a damaged cache is ignored', async () => {
-  const here = place({}, { 'odd.mjs': MODULE })
+  // A module that is off by default is in the second chunk.
+  const here = place({ modules: { relay: {} } }, { 'odd.mjs': MODULE })
   const folder = join(here.dir, 'state/cache/code')
   const kept = (): string[] => {
     try {
