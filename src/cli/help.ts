@@ -1,4 +1,5 @@
 import { type Command, commands, commonOptions, type Option } from './commands.ts'
+import { wrapWords } from './text-width.ts'
 
 /** Help also fits a narrow terminal, and is the same in a pipe. */
 const COLUMNS = 80
@@ -42,13 +43,4 @@ function formatRows(rows: ReadonlyArray<readonly [label: string, text: string]>)
   return rows.map(([label, text]) => wrap([label.padEnd(indent - 1), ...text.split(' ')], indent)).join('')
 }
 
-/** Joins words to lines. @param indent spaces before each line but the first */
-function wrap(words: readonly string[], indent = 0): string {
-  const lines: string[] = []
-  for (const word of words) {
-    const last = lines.at(-1)
-    if (last !== undefined && last.length + 1 + word.length <= COLUMNS) lines[lines.length - 1] = `${last} ${word}`
-    else lines.push(last === undefined ? word : ' '.repeat(indent) + word)
-  }
-  return `${lines.join('\n')}\n`
-}
+const wrap = (words: readonly string[], indent = 0): string => `${wrapWords(words, COLUMNS, indent).join('\n')}\n`

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Environment } from '../config/machine.ts'
 import { toPrintable, toPrintableJson } from '../core/printable.ts'
 import type { LineOutput } from '../server/serve-stdio.ts'
-import { padToWidth, shortenToWidth, widthOf, wrapToWidth } from './text-width.ts'
+import { padToWidth, shortenToWidth, widthOf, wrapWords } from './text-width.ts'
 
 /** The environment of a command. `main.ts` passes the real one, tests their own. */
 export interface Io {
@@ -87,7 +87,7 @@ export function formatTable(cells: ReadonlyArray<readonly string[]>, fit?: Table
         .map((cell, index) => (index === row.length - 1 ? cell : padToWidth(cell, widths[index] ?? 0)))
         .join(GAP)
         .trimEnd()
-      const noteLines = wrapToWidth(notes[at] ?? '', (width ?? 0) - GAP.length)
+      const noteLines = wrapWords((notes[at] ?? '').split(' ').filter(Boolean), (width ?? 0) - GAP.length)
       return [line, ...noteLines.map((noteLine) => GAP + noteLine)].map((text) => `${text}\n`).join('')
     })
     .join('')

@@ -26,13 +26,16 @@ export function shortenToWidth(text: string, width: number): string {
   return `${start.trimEnd()}…`
 }
 
-/** Lines of at most `width` columns. A longer word, such as an address to copy, keeps its own line. */
-export function wrapToWidth(text: string, width: number): string[] {
+/**
+ * Joins words to lines of at most `width` columns. A longer word, such as an address to copy, keeps its own line.
+ * @param indent spaces before each line but the first
+ */
+export function wrapWords(words: readonly string[], width: number, indent = 0): string[] {
   const lines: string[] = []
-  for (const word of text.split(' ').filter(Boolean)) {
+  for (const word of words) {
     const longer = `${lines.at(-1)} ${word}`
     if (lines.length > 0 && widthOf(longer) <= width) lines[lines.length - 1] = longer
-    else lines.push(word)
+    else lines.push(lines.length > 0 ? ' '.repeat(indent) + word : word)
   }
   return lines
 }
