@@ -67,6 +67,8 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
    * right, such as `latex`.
    */
   function respell(query: string, options: ToolQueryOptions): string {
+    // Most queries have no long word, and need no search for corrections.
+    if (!query.split(/\s/).some((word) => word.length >= LONG_WORD)) return query
     const { corrections } = searchWords(query, options)
     // An encoder knows joined words better than their parts.
     const isForEncoder = ([word, other]: readonly [string, string]) => word.length >= LONG_WORD && !other.includes(' ')
