@@ -1,4 +1,4 @@
-/** Value of OpenTelemetry's `gen_ai.operation.name` for every run of a tool. */
+/** The OpenTelemetry attribute `gen_ai.operation.name` of a tool run. */
 export const RUN_OF_A_TOOL = 'execute_tool'
 
 /** A unit of work that is traced and counted. */

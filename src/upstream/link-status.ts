@@ -201,7 +201,7 @@ export const createUnavailable = (id: string, why: string, more: ErrorOptions = 
     ...retryFields(more.retryAfterMs),
   })
 
-/** Whatever the class: Pegboard connects again by then, and the server may have been repaired. */
+/** The call can be repeated after any kind of failure: by then, Pegboard has tried to connect again. */
 const retryFields = (retryAfterMs: number | undefined) =>
   retryAfterMs === undefined ? {} : { retryAfterMs, retryable: true }
 

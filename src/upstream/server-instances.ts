@@ -305,7 +305,7 @@ export function createInstances(options: InstancesOptions) {
     /** Whether the caller's instance was stopped while idle, so that its state is gone. True once for each stop. */
     takeStopped: (who: RequestOwner): boolean => stopped.delete(nameOf(who)),
     /**
-     * Who gets a notification: `undefined` stands for everybody.
+     * The callers that get a notification. An undefined entry means all callers.
      * @param whose caller of the connection it arrived on; absent: the first connection
      */
     recipients(whose = holder === undefined ? undefined : holdingWho): ReadonlyArray<RequestOwner | undefined> {
