@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import { BudgetReporter } from './test/budget.ts'
 import { FILE } from './test/count.mjs'
+import { UnfinishedFilesReporter } from './test/unfinished-files.ts'
 
 export default defineConfig({
   resolve: {
@@ -21,7 +22,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     expect: { poll: { timeout: 30_000 } },
     maxWorkers: 2,
-    reporters: ['default', new BudgetReporter()],
+    reporters: ['default', new BudgetReporter(), new UnfinishedFilesReporter()],
     projects: [
       {
         extends: true,
