@@ -43,14 +43,16 @@ export function createIdleTimer(clock: Clock, options: IdleOptions) {
       resume()
     },
     resume,
-    /** A request starts, or someone is waiting to make one. */
-    enter(): void {
+    /** Counts the connection as in use during `work`: a request, or the wait for a connection to send one. */
+    async during<T>(work: () => Promise<T>): Promise<T> {
       running++
       used = true
-    },
-    leave(): void {
-      running--
-      idleSince = clock.now()
+      try {
+        return await work()
+      } finally {
+        running--
+        idleSince = clock.now()
+      }
     },
     end: (): void => cancel(),
   }

@@ -236,7 +236,7 @@ export function createUpstream(
     recovered() {
       if (owner.state === 'failing') owner.become('ready')
     },
-    changed: () => refresh.changed('tools'),
+    toolsChanged: () => refresh.changed('tools'),
     refused: (why) => owner.become('failing', why),
     ...server,
   })

@@ -10,23 +10,20 @@ function rig(limitMs: number) {
   return { clock, timer, stopped: () => stopped }
 }
 
-function use(timer: IdleTimer): void {
-  timer.enter()
-  timer.leave()
-}
+const use = (timer: IdleTimer): Promise<void> => timer.during(async () => undefined)
 
-function useAndReload(timer: IdleTimer): void {
-  use(timer)
+async function useAndReload(timer: IdleTimer): Promise<void> {
+  await use(timer)
   timer.resume()
 }
 
-it.each<[what: string, before: (timer: IdleTimer) => void, idleAfterMs: number]>([
+it.each<[what: string, before: (timer: IdleTimer) => void | Promise<void>, idleAfterMs: number]>([
   ['that nobody used is idle after ten seconds', () => undefined, 10_000],
   ['that was used is idle after its limit', use, 300_000],
   ['that was used stays used after a reload', useAndReload, 300_000],
-])('a connection %s', (_what, before, idleAfterMs) => {
+])('a connection %s', async (_what, before, idleAfterMs) => {
   const { clock, timer, stopped } = rig(300_000)
-  before(timer)
+  await before(timer)
   clock.pass(idleAfterMs - 1)
   expect(stopped()).toBe(0)
   clock.pass(1)
