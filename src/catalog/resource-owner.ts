@@ -25,12 +25,16 @@ const COMMON_SCHEMES: ReadonlySet<string> = new Set([
 const ROOT = /^[a-z][a-z0-9+.-]*:\/*(?:[a-z](?::|%3a)\/)?$/i
 
 const schemeOf = (uri: string): string => /^[a-z][a-z0-9+.-]*:/i.exec(uri)?.[0].toLowerCase() ?? ''
+const hasScheme = (uri: string): boolean => schemeOf(uri) !== ''
 /** A template up to its first variable. */
 const literalOf = (name: string): string => name.split('{', 1)[0] as string
 const isTemplate = (name: string): boolean => name.includes('{')
 
-/** What an owner gets by listing this resource or template: the scheme, or the folder in a common scheme. Empty for none. */
-function spaceOf(name: string): string {
+/**
+ * The namespace that an owner gets by listing this resource or template: the scheme, or the folder in a common scheme.
+ * Empty for none.
+ */
+function namespaceOf(name: string): string {
   const literal = literalOf(name)
   const scheme = schemeOf(literal)
   if (!COMMON_SCHEMES.has(scheme)) return scheme
@@ -41,8 +45,8 @@ function spaceOf(name: string): string {
 /** Maximum length of a folder that an owner can have. */
 const MAX_FOLDER = 2_000
 
-/** The scheme and folders that contain a URI. */
-function spacesAround(uri: string): readonly string[] {
+/** The namespaces that contain a URI: its scheme, or all its folders in a common scheme. */
+function namespacesAround(uri: string): readonly string[] {
   const scheme = schemeOf(uri)
   if (!COMMON_SCHEMES.has(scheme)) return scheme === '' ? [] : [scheme]
   return [...uri.slice(0, MAX_FOLDER).matchAll(/\//g)].map(({ index }) => uri.slice(0, index + 1))
@@ -56,22 +60,24 @@ interface OwnedUri {
   readonly uri: string
 }
 
-interface SpaceOwner {
+/** What an owner has in a namespace. */
+interface NamespaceClaim {
   readonly owner: Owner
-  since: number
+  readonly since: number
   /** True if it lists a resource there, false if only templates. */
-  lists: boolean
+  readonly lists: boolean
 }
 
 /** Computed once for a list of owners. */
 interface ResourceIndex {
   /** By canonical URI. */
   readonly listers: ReadonlyMap<string, readonly OwnedUri[]>
-  readonly spaces: ReadonlyMap<string, readonly SpaceOwner[]>
+  /** By namespace. */
+  readonly claims: ReadonlyMap<string, ReadonlyMap<Owner, NamespaceClaim>>
   readonly templates: ReadonlyMap<Owner, readonly string[]>
-  readonly schemes: ReadonlyMap<Owner, ReadonlySet<string>>
+  readonly schemeUsers: ReadonlyMap<string, readonly Owner[]>
   /** Owners whose current lists are unknown, for example because they are not connected. */
-  readonly unsure: ReadonlySet<Owner>
+  readonly withUnknownLists: ReadonlySet<Owner>
 }
 
 const indexes = new WeakMap<readonly Owner[], ResourceIndex>()
@@ -80,31 +86,26 @@ const indexOf = (owners: readonly Owner[]): ResourceIndex => getOrInsert(indexes
 
 function makeIndex(owners: readonly Owner[]): ResourceIndex {
   const listers = new Map<string, OwnedUri[]>()
-  const spaces = new Map<string, SpaceOwner[]>()
+  const claims = new Map<string, Map<Owner, NamespaceClaim>>()
   const templates = new Map<Owner, readonly string[]>()
-  const schemes = new Map<Owner, ReadonlySet<string>>()
-  const unsure = new Set<Owner>()
+  const schemeUsers = new Map<string, Owner[]>()
+  const withUnknownLists = new Set<Owner>()
   for (const owner of owners) {
     const listed = listedBy(owner)
     const names = [...new Set([...listed, ...(owner.endpoints?.listUris?.() ?? [])])]
-    if (names.length > listed.length) unsure.add(owner)
-    templates.set(owner, names.filter(isTemplate))
-    schemes.set(owner, new Set(names.map(schemeOf)))
+    if (names.length > listed.length) withUnknownLists.add(owner)
     for (const { uri } of owner.resources) getOrInsert(listers, canonical(uri), () => []).push({ owner, uri })
+    templates.set(owner, names.filter(isTemplate))
+    for (const scheme of new Set(names.map(schemeOf)))
+      if (scheme !== '') getOrInsert(schemeUsers, scheme, () => []).push(owner)
     for (const name of names) {
-      const space = spaceOf(name)
-      if (space === '') continue
-      const spaceOwners = getOrInsert(spaces, space, () => [])
-      let spaceOwner = spaceOwners.at(-1)
-      if (spaceOwner?.owner !== owner) {
-        spaceOwner = { owner, since: Number.POSITIVE_INFINITY, lists: false }
-        spaceOwners.push(spaceOwner)
-      }
-      spaceOwner.since = Math.min(spaceOwner.since, sinceOf(owner, name))
-      spaceOwner.lists ||= !isTemplate(name)
+      const namespace = namespaceOf(name)
+      if (namespace === '') continue
+      const claimsThere = getOrInsert(claims, namespace, () => new Map())
+      addClaim(claimsThere, { owner, since: sinceOf(owner, name), lists: !isTemplate(name) })
     }
   }
-  return { listers, spaces, templates, schemes, unsure }
+  return { listers, claims, templates, schemeUsers, withUnknownLists }
 }
 
 const listedBy = ({ resources, templates }: Owner): readonly string[] => [
@@ -115,17 +116,20 @@ const listedBy = ({ resources, templates }: Owner): readonly string[] => [
 const sinceOf = ({ endpoints }: Owner, name: string): number =>
   endpoints?.firstSeenAt ? (endpoints.firstSeenAt(name) ?? Number.POSITIVE_INFINITY) : 0
 
-/** Owners of the scheme or folder of a URI, earliest first: by a listed resource there, or by templates. */
-function findSpaceOwners({ spaces }: ResourceIndex, uri: string): readonly Owner[] {
-  const byOwner = new Map<Owner, SpaceOwner>()
-  for (const space of spacesAround(uri))
-    for (const one of spaces.get(space) ?? []) {
-      const { owner, since, lists } = byOwner.get(one.owner) ?? one
-      byOwner.set(owner, { owner, since: Math.min(since, one.since), lists: lists || one.lists })
-    }
-  const inOrder = [...byOwner.values()].sort((a, b) => a.since - b.since || Number(b.lists) - Number(a.lists))
-  const first = inOrder.findIndex(({ lists }) => lists)
-  return inOrder.slice(0, first === -1 ? undefined : first + 1).map(({ owner }) => owner)
+/** Combines a claim with the one that its owner already has. */
+function addClaim(claims: Map<Owner, NamespaceClaim>, claim: NamespaceClaim): void {
+  const { owner, since, lists } = claims.get(claim.owner) ?? claim
+  claims.set(owner, { owner, since: Math.min(since, claim.since), lists: lists || claim.lists })
+}
+
+/** Owners of the namespaces around a URI, earliest first. The first one that lists a resource there is the last one. */
+function findNamespaceOwners(index: ResourceIndex, uri: string): readonly Owner[] {
+  const claims = new Map<Owner, NamespaceClaim>()
+  for (const namespace of namespacesAround(uri))
+    for (const claim of index.claims.get(namespace)?.values() ?? []) addClaim(claims, claim)
+  const inOrder = [...claims.values()].sort((a, b) => a.since - b.since || Number(b.lists) - Number(a.lists))
+  const firstLister = inOrder.findIndex(({ lists }) => lists)
+  return inOrder.slice(0, firstLister === -1 ? undefined : firstLister + 1).map(({ owner }) => owner)
 }
 
 /**
@@ -141,25 +145,41 @@ function findSpaceOwners({ spaces }: ResourceIndex, uri: string): readonly Owner
  * Pegboard.
  */
 export function ownerOfResource(owners: readonly Owner[], uri: string): Owner | undefined {
-  const scheme = schemeOf(uri)
   if (isOwnScheme(uri)) return undefined
-  const page = uri.startsWith('ui://') ? owners.find((owner) => pagesOf(owner).has(uri)) : undefined
-  if (page) return page
   const index = indexOf(owners)
-  const { listers, schemes, unsure } = index
-  const lister = earliestOf(listers.get(canonical(uri)) ?? [])
-  const holders = findSpaceOwners(index, uri)
-  const [holder] = holders
-  if (lister) return holder && sinceOf(holder, uri) < sinceOf(lister, uri) ? holder : lister
-  const candidates = holder ? (unsure.has(holder) ? [holder] : holders) : owners
-  const byTemplate = candidates.find((owner) => findTemplates(index, owner, uri).some((one) => SCHEME.test(one)))
-  const byNameOrTemplate = findFirstOwner(holder ? [holder] : owners, uri) ?? byTemplate
-  if (byNameOrTemplate) return byNameOrTemplate
-  // Servers return links to resources that they never list. The scheme names the server if no other uses it.
-  const schemeUsers = owners.filter((owner) => scheme !== '' && schemes.get(owner)?.has(scheme))
-  const candidateUsers = schemeUsers.filter((owner) => candidates.includes(owner))
-  if (candidateUsers.length === 1) return candidateUsers[0]
-  return schemeUsers.length > 0 ? undefined : owners.find((owner) => findTemplates(index, owner, uri).length > 0)
+  const namespaceOwners = findNamespaceOwners(index, uri)
+  const [first] = namespaceOwners
+  const namers = first ? [first] : owners
+  const templateOwners = first && !index.withUnknownLists.has(first) ? namespaceOwners : namers
+  return (
+    findPageOwner(owners, uri) ??
+    findFirstLister(index, first, uri) ??
+    findFirstOwner(namers, uri) ??
+    findTemplateOwner(index, templateOwners, uri) ??
+    findOnlySchemeUser(index, templateOwners, uri)
+  )
+}
+
+const findPageOwner = (owners: readonly Owner[], uri: string): Owner | undefined =>
+  uri.startsWith('ui://') ? owners.find((owner) => pagesOf(owner).has(uri)) : undefined
+
+/** @param namespaceOwner answers if it had the URI before all that list it now */
+function findFirstLister(index: ResourceIndex, namespaceOwner: Owner | undefined, uri: string): Owner | undefined {
+  const lister = earliestOf(index.listers.get(canonical(uri)) ?? [])
+  const isTakenOver = lister && namespaceOwner && sinceOf(namespaceOwner, uri) < sinceOf(lister, uri)
+  return isTakenOver ? namespaceOwner : lister
+}
+
+/** A template without a scheme, such as `{+path}`, counts only in a scheme that nobody uses. */
+function findTemplateOwner(index: ResourceIndex, owners: readonly Owner[], uri: string): Owner | undefined {
+  const isSchemeUsed = index.schemeUsers.has(schemeOf(uri))
+  return owners.find((owner) => findTemplates(index, owner, uri).some((one) => !isSchemeUsed || hasScheme(one)))
+}
+
+/** For links to resources that their server never lists. */
+function findOnlySchemeUser(index: ResourceIndex, owners: readonly Owner[], uri: string): Owner | undefined {
+  const users = index.schemeUsers.get(schemeOf(uri))?.filter((owner) => owners.includes(owner)) ?? []
+  return users.length === 1 ? users[0] : undefined
 }
 
 /** True if another owner answers for this URI, or if its scheme is one of Pegboard. */
@@ -190,36 +210,40 @@ export function answersFor(id: string, uri: string): (view: { readonly owners: r
 
 /** What an owner lists although another owner, or Pegboard, answers for it: sentences for the operator. */
 export function clashesOf(owners: readonly Owner[], owner: Owner): readonly string[] {
-  if (owner.resources.length + owner.templates.length === 0) return []
-  const index = indexOf(owners)
-  const others = owners.filter((one) => one !== owner)
-  const clashes = owner.resources.flatMap(({ uri }) => {
-    const other = ownerOfResource(owners, uri)
-    if (other !== owner) return [`resource ${quoteUri(uri)}: ${other?.id ?? 'Pegboard'} answers for it`]
-    const [first] = findSpaceOwners(index, uri)
-    const template =
-      first && first !== owner ? findTemplates(index, first, uri).find((one) => SCHEME.test(one)) : undefined
-    return template === undefined
-      ? []
-      : [`resource ${quoteUri(uri)}: it fits the template ${quoteUri(template)} of ${first?.id}`]
+  const ofResources = owner.resources.flatMap(({ uri }) => {
+    const clash = clashOfResource(owners, owner, uri)
+    return clash === undefined ? [] : [`resource ${quoteUri(uri)}: ${clash}`]
   })
-  for (const { uriTemplate } of owner.templates) {
-    const scheme = SCHEME.exec(uriTemplate)?.[0].toLowerCase()
-    if (scheme === undefined) {
-      if (others.some(({ resources, templates }) => resources.length + templates.length > 0))
-        clashes.push(`template ${quoteUri(uriTemplate)}: it is ignored for schemes that another server uses`)
-      continue
-    }
-    const holders = findSpaceOwners(index, literalOf(uriTemplate))
-    const holder = holders.includes(owner) ? undefined : holders[0]
-    const first = firstWithTemplate(holders.length > 0 ? holders : owners, uriTemplate)
-    if (OWN_SCHEMES.has(scheme)) clashes.push(`template ${quoteUri(uriTemplate)}: Pegboard answers for ${scheme}//`)
-    else if (holder)
-      clashes.push(`template ${quoteUri(uriTemplate)}: ${holder.id} answers, which lists resources there`)
-    else if (first && first !== owner)
-      clashes.push(`template ${quoteUri(uriTemplate)}: ${first.id} lists the same one and came first`)
+  const ofTemplates = owner.templates.flatMap(({ uriTemplate }) => {
+    const clash = clashOfTemplate(owners, owner, uriTemplate)
+    return clash === undefined ? [] : [`template ${quoteUri(uriTemplate)}: ${clash}`]
+  })
+  return [...ofResources, ...ofTemplates].slice(0, MAX_CLASHES)
+}
+
+function clashOfResource(owners: readonly Owner[], owner: Owner, uri: string): string | undefined {
+  const answering = ownerOfResource(owners, uri)
+  if (answering !== owner) return `${answering?.id ?? 'Pegboard'} answers for it`
+  const index = indexOf(owners)
+  const [first] = findNamespaceOwners(index, uri)
+  if (!first || first === owner) return undefined
+  const template = findTemplates(index, first, uri).find(hasScheme)
+  return template && `it fits the template ${quoteUri(template)} of ${first.id}`
+}
+
+function clashOfTemplate(owners: readonly Owner[], owner: Owner, template: string): string | undefined {
+  const scheme = schemeOf(template)
+  if (scheme === '') {
+    const othersList = owners.some((one) => one !== owner && one.resources.length + one.templates.length > 0)
+    return othersList ? 'it is ignored for schemes that another server uses' : undefined
   }
-  return clashes.slice(0, MAX_CLASHES)
+  if (isOwnScheme(template)) return `Pegboard answers for ${scheme}//`
+  const namespaceOwners = findNamespaceOwners(indexOf(owners), literalOf(template))
+  const [namespaceOwner] = namespaceOwners
+  if (namespaceOwner && !namespaceOwners.includes(owner))
+    return `${namespaceOwner.id} answers, which lists resources there`
+  const first = firstWithTemplate(namespaceOwner ? namespaceOwners : owners, template)
+  return first && first !== owner ? `${first.id} lists the same one and came first` : undefined
 }
 
 const MAX_CLASHES = 20
@@ -227,8 +251,6 @@ const quoteUri = (uri: string): string => JSON.stringify(uri.length > 100 ? `${u
 
 /** Whether the scheme of a resource or template is one of Pegboard. */
 export const isOwnScheme = (name: string): boolean => OWN_SCHEMES.has(schemeOf(name))
-
-const SCHEME = /^[a-z][a-z0-9+.-]*:/i
 
 /** The owner that had the URI first, so that a later owner cannot take it over. */
 const findFirstOwner = (owners: readonly Owner[], uri: string): Owner | undefined =>
