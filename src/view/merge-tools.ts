@@ -147,15 +147,15 @@ function expandDescriptions({ tools, byId }: ViewDraft, owners: readonly Owner[]
   }
 }
 
-/**
- * Tools that wait for a review: why each is hidden, and their ids by all of their names. A caller who may not use one
- * does not learn about it.
- */
-export function quarantinedTools(
-  { owners }: Snapshot,
-  caller: Caller,
-  rules: ViewRules,
-): { readonly hidden: ReadonlyMap<string, HiddenReason>; readonly names: ReadonlyMap<string, string> } {
+export interface QuarantinedTools {
+  /** Why each is hidden, by id. */
+  readonly hidden: ReadonlyMap<string, HiddenReason>
+  /** Ids by all of their names. */
+  readonly names: ReadonlyMap<string, string>
+}
+
+/** Tools that wait for a review. A caller who may not use one does not learn about it. */
+export function quarantinedTools({ owners }: Snapshot, caller: Caller, rules: ViewRules): QuarantinedTools {
   const hidden = new Map<string, HiddenReason>()
   const names = new Map<string, string>()
   for (const { quarantined } of owners.values())

@@ -8,11 +8,18 @@ import type { Schema } from '../core/schema.ts'
 import type { Tool } from '../core/tool.ts'
 import type { Policy } from '../policy/policy.ts'
 import { type ClientLimits, styleFor } from './client-limits.ts'
-import { tokensOf } from './listed-tools.ts'
-import { type ListingLimits, type MergeScope, mergeTools, quarantinedTools, unchangedEntry } from './merge-tools.ts'
+import { countTools } from './count-tools.ts'
+import {
+  type ListingLimits,
+  type MergeScope,
+  mergeTools,
+  type QuarantinedTools,
+  quarantinedTools,
+  unchangedEntry,
+} from './merge-tools.ts'
 import type { SchemaStyle } from './portable-schema.ts'
 import { createResolver, type Resolution } from './resolve-name.ts'
-import { checkLazyTools, checkVisibility, type HiddenReason } from './visibility.ts'
+import { checkVisibility, type HiddenReason } from './visibility.ts'
 
 /** A tool as one caller sees it. */
 export interface ViewTool {
@@ -98,25 +105,14 @@ export type MaxResultTokens = (source?: ResultSource) => number | undefined
 /** Builds a view. Each part is computed on first access. */
 export function buildView(input: ViewInput): View {
   const { snapshot, caller, rules, limits, offered, warn } = input
-  const { policy, profile } = rules
-  const maxResultTokens = (source?: ResultSource): number =>
-    ((source && input.maxResultTokens(source)) ?? limits.maxResultTokens ?? input.maxResultTokens()) ||
-    Number.POSITIVE_INFINITY
-  const listsOutput = (source: ResultSource): boolean =>
-    limits.outputSchemas ??
-    (limits.maxResultBytes === undefined && maxResultTokens(source) === Number.POSITIVE_INFINITY)
+  const { maxResultTokens, listsOutput } = createResultLimits(input)
   const listingLimits: ListingLimits = {
     schema: styleFor(limits, rules.schema),
     listsOutput,
     maxNameLength: limits.maxNameLength,
     isTaken: (name) => snapshot.byName.has(name),
   }
-  // A caller does not learn about an owner that the policy hides, not even that it is down.
-  const owners = once(() =>
-    [...snapshot.owners.values()]
-      .filter(({ id, internal }) => internal !== true && policy.allowsOwner(id, caller))
-      .map((owner) => withReasonFor(caller, owner)),
-  )
+  const owners = once(() => findOwners(input))
   const scope = once((): MergeScope => ({ caller, rules, owners: owners(), offered, listingLimits, warn }))
   const merged = once(() => mergeTools(snapshot.tools, scope()))
   const quarantined = once(() => quarantinedTools(snapshot, caller, rules))
@@ -124,22 +120,19 @@ export function buildView(input: ViewInput): View {
   // Without creating the lazy tools of an owner, it is unknown whether it has the tool that the setting names.
   const mayListOutput = (owner: Owner): boolean =>
     listsOutput(owner) || (input.hasUnlimitedTool() && listsOutput({ id: owner.id, maxResultTokens: 0 }))
-  const totals = once(() => countTools(scope(), merged, (id) => quarantined().hidden.get(id), mayListOutput))
+  const totals = once(() => countTools(scope(), merged, quarantined, mayListOutput))
   const resolver = once(() =>
     createResolver({ ...merged(), hidden: hidden() }, quarantined().names, totals().owners, snapshot),
   )
-  const noticing = once(() =>
-    owners().filter(
-      // In this order, because reading `tools` creates lazy tools.
-      (owner) => owner.notices && owner.tools.some((tool) => 'tool' in checkVisibility(tool, caller, rules)),
-    ),
-  )
+  const isVisible = (tool: Tool): boolean => 'tool' in checkVisibility(tool, caller, rules)
+  // In this order, because reading `tools` creates lazy tools.
+  const noticing = once(() => owners().filter((owner) => owner.notices && owner.tools.some(isVisible)))
   return {
     version: snapshot.version,
     caller,
-    profile,
+    profile: rules.profile,
     limits,
-    policy,
+    policy: rules.policy,
     get tools() {
       return merged().tools
     },
@@ -160,93 +153,59 @@ export function buildView(input: ViewInput): View {
     },
     maxResultTokens,
     listsOutput,
-    tokens: (enough = Number.POSITIVE_INFINITY, each = 0) => {
-      const { lazyTokens, size, lazySize, allTokens } = totals()
-      return lazyTokens > enough ? lazyTokens + (size - lazySize) * each : allTokens()
-    },
+    tokens: (enough = Number.POSITIVE_INFINITY, each = 0) => totals().tokens(enough, each),
     count: (owner) => totals().counts.get(owner) ?? 0,
-    reviewNotice({ id, notice, quarantined: hiddenTools }) {
-      if (notice === undefined) return undefined
-      const waiting = hiddenTools.filter(
-        ({ tool, rejected }) => !rejected && quarantined().hidden.get(tool.id)?.kind === 'quarantined',
-      ).length
-      if (waiting === 0) return undefined
-      // Only the operator can run the command.
-      if (caller.principal === 'local' && caller.grants === undefined) return notice
-      return `${formatCount(waiting, 'tool')} of ${id} ${waiting === 1 ? 'waits' : 'wait'} for a review by the operator`
-    },
+    reviewNotice: (owner) => createReviewNotice(owner, caller, quarantined),
     resolve: (name) => resolver()(name),
     findInternal(id) {
-      const tool = [id, `mcp_${id}`, `api_${id}`].map((one) => snapshot.byId.get(one)).find((one) => one !== undefined)
-      if (!tool?.internal) return undefined
-      const visibility = checkVisibility(Object.create(tool, { internal: { value: undefined } }) as Tool, caller, rules)
-      return 'tool' in visibility ? unchangedEntry(visibility.tool, listingLimits) : undefined
+      const tool = findInternalTool(input, id)
+      return tool && unchangedEntry(tool, listingLimits)
     },
   }
 }
+
+function createResultLimits({
+  limits,
+  maxResultTokens: configured,
+}: ViewInput): Pick<View, 'maxResultTokens' | 'listsOutput'> {
+  const maxResultTokens = (source?: ResultSource): number => {
+    const own = source && configured(source)
+    return (own ?? limits.maxResultTokens ?? configured()) || Number.POSITIVE_INFINITY
+  }
+  const hasLimit = (source: ResultSource): boolean =>
+    limits.maxResultBytes !== undefined || maxResultTokens(source) !== Number.POSITIVE_INFINITY
+  return { maxResultTokens, listsOutput: (source) => limits.outputSchemas ?? !hasLimit(source) }
+}
+
+/** Leaves out owners that the policy hides. The caller does not learn about them, not even that one is down. */
+const findOwners = ({ snapshot, caller, rules }: ViewInput): readonly Owner[] =>
+  [...snapshot.owners.values()]
+    .filter(({ id, internal }) => internal !== true && rules.policy.allowsOwner(id, caller))
+    .map((owner) => withReasonFor(caller, owner))
 
 /** An owner with the reason that this caller reads. Not a copy, because reading `tools` creates lazy tools. */
 const withReasonFor = (caller: Caller, owner: Owner): Owner =>
   owner.reasonFor ? Object.create(owner, { reason: { value: owner.reasonFor(caller), enumerable: true } }) : owner
 
-interface ToolTotals {
-  /** Visible tools by owner; without owners that have none. */
-  readonly counts: ReadonlyMap<string, number>
-  readonly size: number
-  /** See `View.owners`. */
-  readonly owners: readonly Owner[]
-  readonly lazySize: number
-  /** Without output schemas. */
-  readonly lazyTokens: number
-  allTokens(): number
+function createReviewNotice(
+  { id, notice, quarantined: ownTools }: Pick<Owner, 'id' | 'notice' | 'quarantined'>,
+  caller: Caller,
+  quarantined: () => QuarantinedTools,
+): string | undefined {
+  if (notice === undefined) return undefined
+  const waiting = ownTools.filter(
+    ({ tool, rejected }) => !rejected && quarantined().hidden.get(tool.id)?.kind === 'quarantined',
+  ).length
+  if (waiting === 0) return undefined
+  // Only the operator can run the command.
+  if (caller.principal === 'local' && caller.grants === undefined) return notice
+  return `${formatCount(waiting, 'tool')} of ${id} ${waiting === 1 ? 'waits' : 'wait'} for a review by the operator`
 }
 
-/** Counts lazy tools by owner if they are all visible or all hidden, so that a first list does not create them. */
-function countTools(
-  scope: MergeScope,
-  merged: () => ReturnType<typeof mergeTools>,
-  quarantineReason: (id: string) => HiddenReason | undefined,
-  mayListOutput: (owner: Owner) => boolean,
-): ToolTotals {
-  const { caller, rules, owners } = scope
-  const lazyDecisions = new Map(owners.map((owner) => [owner, checkLazyTools(owner, caller, rules)]))
-  const otherOwners = owners.filter((owner) => lazyDecisions.get(owner) === 'each')
-  const toolsOfOthers = (): readonly Tool[] => otherOwners.flatMap(({ tools }) => tools)
-  const nameOf = (id: string): string | undefined => merged().byId.get(id)?.tool.name
-  const visible = otherOwners.length === owners.length ? merged() : mergeTools(toolsOfOthers(), scope, nameOf)
-  const counts = new Map<string, number>()
-  for (const { tool } of visible.tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
-  let lazyTokens = 0
-  let lazySize = 0
-  let listsLazyOutputs = false
-  for (const [owner, decision] of lazyDecisions) {
-    const { id, lazyTools } = owner
-    if (decision !== 'all' || !lazyTools || lazyTools.count === 0) continue
-    counts.set(id, lazyTools.count)
-    lazyTokens += lazyTools.tokens
-    lazySize += lazyTools.count
-    listsLazyOutputs ||= mayListOutput(owner)
-  }
-  const isDenied = ({ id: owner, tools, quarantined, resources, templates, prompts }: Owner): boolean =>
-    tools.length + quarantined.length > 0
-      ? tools.every(({ id }) => visible.hidden.get(id)?.kind === 'denied') &&
-        quarantined.every(({ tool }) => quarantineReason(tool.id)?.kind === 'denied')
-      : resources.length + templates.length + prompts.length > 0 && !rules.policy.allowsResources(owner, caller)
-  return {
-    counts,
-    size: [...counts.values()].reduce((sum, count) => sum + count, 0),
-    owners: owners.filter(
-      (owner) =>
-        counts.has(owner.id) || (hasOtherContents(owner) && (lazyDecisions.get(owner) !== 'each' || !isDenied(owner))),
-    ),
-    lazySize,
-    lazyTokens,
-    allTokens: once(() => (listsLazyOutputs ? sumTokens(merged().tools) : lazyTokens + sumTokens(visible.tools))),
-  }
+/** The internal tool with this id, if all other checks of its visibility pass. */
+function findInternalTool({ snapshot: { byId }, caller, rules }: ViewInput, id: string): Tool | undefined {
+  const tool = byId.get(id) ?? byId.get(`mcp_${id}`) ?? byId.get(`api_${id}`)
+  if (!tool?.internal) return undefined
+  const visibility = checkVisibility(Object.create(tool, { internal: { value: undefined } }), caller, rules)
+  return 'tool' in visibility ? visibility.tool : undefined
 }
-
-const sumTokens = (tools: readonly ViewTool[]): number => tools.reduce((sum, entry) => sum + tokensOf(entry), 0)
-
-const hasOtherContents = (owner: Owner): boolean =>
-  owner.resources.length + owner.templates.length + owner.prompts.length + owner.quarantined.length > 0 ||
-  (owner.origin === 'upstream' && owner.state !== 'ready')
