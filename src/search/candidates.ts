@@ -13,8 +13,8 @@ export interface Candidate {
   readonly features: Features
   readonly exactName: boolean
   readonly calls: number
-  /** Cosine of the vectors of a model without learned weights. */
-  readonly external: number | undefined
+  /** Cosine of a custom model's vectors of query and tool; undefined without such a model. */
+  readonly customCosine: number | undefined
 }
 
 /** The candidates of a query, and what is needed to order them. */
@@ -22,10 +22,10 @@ export interface Candidates {
   readonly candidates: readonly Candidate[]
   readonly table: EmbeddingTable | undefined
   readonly matches: LexicalMatches
-  /** Undefined if only keywords are searched. */
+  /** Of the encoder, or else of the embedding table. Undefined if neither has compared the candidates. */
   readonly weights: FusionWeights | undefined
-  /** True if a model without learned weights ranked them too. */
-  readonly foreign: boolean
+  /** True if a custom model has compared them. */
+  readonly hasCustomModel: boolean
 }
 
 /** Number of candidates per lane for which all features are computed. Forty give no better results than sixteen. */
@@ -63,43 +63,46 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
   }
 
   /**
-   * The query for an encoder, with corrected spelling. Only of long words: a short word that no tool contains is often
+   * The query for the encoder, with corrected spelling. Only of long words: a short word that no tool contains is often
    * right, such as `latex`.
    */
   function respell(query: string, options: ToolQueryOptions): string {
     // Most queries have no long word, and need no search for corrections.
     if (!query.split(/\s/).some((word) => word.length >= LONG_WORD)) return query
     const { corrections } = searchWords(query, options)
-    // An encoder knows joined words better than their parts.
+    // The encoder knows joined words better than their parts.
     const isForEncoder = ([word, other]: readonly [string, string]) => word.length >= LONG_WORD && !other.includes(' ')
     return replaceWords(query, corrections.filter(isForEncoder))
   }
 
-  /** @param external the optional model's vector of the query */
-  function findCandidates(query: string, options: ToolQueryOptions, external: Float32Array | undefined): Candidates {
+  /** @param modelVector the vector of the query by the encoder or the custom model */
+  function findCandidates(query: string, options: ToolQueryOptions, modelVector: Float32Array | undefined): Candidates {
     const { usage, ranker } = options
     const { accept, count, matches, table, corrections } = searchWords(query, options)
     const correctedQuery = replaceWords(query, corrections)
-    const vector = table?.query(correctedQuery)
-    const vectors = external && semantic?.index
+    const tableVector = table?.query(correctedQuery)
+    const modelIndex = modelVector && semantic?.index
     const exactHits = matches.hits.filter(({ exactName }) => exactName)
     const exactSlots = new Set(distinctSlots(exactHits))
     const slots = distinctSlots(
       ranker === 'vector' ? exactHits : matches.hits,
-      vector ? corpus.vectors.search(vector, count, accept) : [],
-      vectors ? vectors.search(external, count, accept) : [],
+      tableVector ? corpus.vectors.search(tableVector, count, accept) : [],
+      modelIndex ? modelIndex.search(modelVector, count, accept) : [],
     )
-    // Tools that were just added may have no vector yet; then none is compared by it.
-    const externals = vectors && slots.every((slot) => vectors.has(slot)) ? vectors.cosines(slots, external) : undefined
-    const encoder = externals && semantic?.fusion
-    const encoded = encoder && externals
-    const foreign = encoder ? undefined : externals
-    const cosines = vector && corpus.vectors.cosines(slots, vector)
+    // Tools that were just added may have no vector yet. Then no tool is compared by the model, because a tool without
+    // a cosine cannot be compared with the others.
+    const modelCosines =
+      modelIndex && slots.every((slot) => modelIndex.has(slot)) ? modelIndex.cosines(slots, modelVector) : undefined
+    // Only the encoder has learned weights. The cosines of a custom model are ranked separately.
+    const encoderWeights = modelCosines && semantic?.fusion
+    const encoderCosines = encoderWeights && modelCosines
+    const customCosines = encoderWeights ? undefined : modelCosines
+    const tableCosines = tableVector && corpus.vectors.cosines(slots, tableVector)
     const coverage =
       table && ranker !== 'vector' ? coverageOf(table, correctedQuery, slots, matches.rarityOf) : undefined
     const ownerNamed = createOwnerMatcher(correctedQuery, matches.rarityOf)
     const lexicals = slots.map((slot) => (ranker === 'vector' ? 0 : matches.scoreOf(slot)))
-    const best = Math.max(0, ...lexicals.filter((_, at) => !exactSlots.has(slots[at] as number)))
+    const bestLexical = Math.max(0, ...lexicals.filter((_, at) => !exactSlots.has(slots[at] as number)))
     const candidates = slots.map((slot, at): Candidate => {
       const lexical = lexicals[at] as number
       const id = corpus.idOf(slot)
@@ -107,25 +110,25 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
         slot,
         features: {
           lexical,
-          lexicalShare: best > 0 ? Math.min(1, lexical / best) : 0,
-          cosine: cosines?.[at] ?? 0,
+          lexicalShare: bestLexical > 0 ? Math.min(1, lexical / bestLexical) : 0,
+          cosine: tableCosines?.[at] ?? 0,
           covered: coverage?.query[at] ?? 0,
           nameCovered: coverage?.name[at] ?? 0,
-          encoded: encoded?.[at] ?? 0,
+          encoded: encoderCosines?.[at] ?? 0,
           known: corpus.isKnown(slot) ? 1 : 0,
           ownerNamed: ownerNamed(id),
         },
         exactName: exactSlots.has(slot),
         calls: usage?.(id) ?? 0,
-        external: foreign?.[at],
+        customCosine: customCosines?.[at],
       }
     })
     return {
       candidates,
       table,
       matches,
-      weights: encoder ?? table?.settings.fusion,
-      foreign: foreign !== undefined,
+      weights: encoderWeights ?? table?.settings.fusion,
+      hasCustomModel: customCosines !== undefined,
     }
   }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { foldAccents, isForeign, MAX_QUERY_CHARACTERS } from './tokenize.ts'
+import { foldAccents, isOtherLanguage, MAX_QUERY_CHARACTERS } from './tokenize.ts'
 
 /**
  * Translates a query into English word by word. Tools are described in English, and the encoder reads only English.
@@ -52,7 +52,7 @@ export function createQueryTranslator(folder: string): QueryTranslator {
     return dictionary
   }
   return (query) => {
-    if (!isForeign(query)) return undefined
+    if (!isOtherLanguage(query)) return undefined
     const text = foldAccents(query.slice(0, MAX_QUERY_CHARACTERS)).toLowerCase()
     const script = Object.entries(SCRIPTS).find(([, pattern]) => pattern.test(text))?.[0]
     if (script) return translateText(text, dictionaryOf(script))

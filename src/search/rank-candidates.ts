@@ -26,32 +26,35 @@ export function rankCandidates(
     )
 }
 
-const isMatch = ({ features: { lexical, cosine, covered, encoded }, external = 0 }: Candidate): boolean =>
-  lexical > 0 || cosine > 0 || covered > 0 || encoded > 0 || external > 0
+const isMatch = ({ features: { lexical, cosine, covered, encoded }, customCosine = 0 }: Candidate): boolean =>
+  lexical > 0 || cosine > 0 || covered > 0 || encoded > 0 || customCosine > 0
 
 /** Ranking scores, higher first; minus infinity for a tool that does not match. */
 function scoreCandidates(
-  { candidates, weights, foreign }: Candidates,
+  { candidates, weights, hasCustomModel }: Candidates,
   ranker: ToolQueryOptions['ranker'],
   fusion: Fusion,
 ): number[] {
-  if (!weights && !foreign)
+  if (!weights && !hasCustomModel)
     return candidates.map(({ features: { lexical }, calls }) => lexical * (1 + usageLift(calls) / 3))
-  if (ranker === 'vector') return candidates.map((one) => one.external ?? one.features.cosine)
+  if (ranker === 'vector') return candidates.map(({ features, customCosine }) => customCosine ?? features.cosine)
   if (fusion === 'source')
-    return candidates.map(({ features, external: other, calls }) => {
-      const score = sourceScore(other === undefined ? features : { ...features, cosine: other }, calls, true)
+    return candidates.map(({ features, customCosine, calls }) => {
+      const cosine = customCosine ?? features.cosine
+      const score = sourceScore({ ...features, cosine }, calls, true)
       return score > 0 ? score : Number.NEGATIVE_INFINITY
     })
   const learned = candidates.map(({ features }) => (weights ? rankScore(features, weights) : features.lexical))
-  if (fusion === 'learned' && !foreign)
+  if (fusion === 'learned' && !hasCustomModel)
     return candidates.map(({ calls }, at) => (learned[at] as number) + usageLift(calls))
   const words = candidates.map(({ features: { lexical } }) => (lexical > 0 ? lexical : undefined))
   const cosines = weights && candidates.map(({ features }) => features.cosine)
-  const externals = foreign ? candidates.map((one) => one.external) : undefined
-  const rankings = fusion === 'learned' ? [learned, externals] : [words, cosines, externals]
+  const customCosines = hasCustomModel ? candidates.map(({ customCosine }) => customCosine) : undefined
+  const rankings = fusion === 'learned' ? [learned, customCosines] : [words, cosines, customCosines]
   const ranks = rankings.flatMap((ranking) => (ranking ? [ranksOf(ranking)] : []))
-  return candidates.map(({ calls }, at) => reciprocalRank(ranks.map((lane) => lane[at])) * (1 + usageLift(calls) / 3))
+  return candidates.map(
+    ({ calls }, at) => reciprocalRank(ranks.map((ranking) => ranking[at])) * (1 + usageLift(calls) / 3),
+  )
 }
 
 /** The rank of each value, from 0 for the highest; equal values share a rank, missing values have none. */

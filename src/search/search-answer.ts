@@ -1,7 +1,7 @@
 import type { Candidate, Candidates } from './candidates.ts'
 import { type Fusion, type FusionWeights, relevanceOf, shownRelevanceOf } from './fuse-rankings.ts'
 import type { RankedCandidate } from './rank-candidates.ts'
-import { isForeign } from './tokenize.ts'
+import { isOtherLanguage } from './tokenize.ts'
 import type { Ranking, SearchHit, ToolAnswer, ToolQueryOptions } from './tool-search.ts'
 
 /** Maximum number of named tools returned, whatever the limit. */
@@ -17,9 +17,9 @@ const HIGHEST = 0.99
  */
 const BRIEF = { sure: 0.95, most: 4 } as const
 
-/** @param isForeignModel true if a model without learned weights takes part */
-export function rankingOf(isForeignModel: boolean, hasModel: boolean): Ranking {
-  if (isForeignModel) return 'semantic'
+/** @param hasCustomModel true if a custom model takes part */
+export function rankingOf(hasCustomModel: boolean, hasModel: boolean): Ranking {
+  if (hasCustomModel) return 'semantic'
   return hasModel ? 'hybrid' : 'keyword'
 }
 
@@ -32,28 +32,32 @@ export function createAnswer(
   fusion: Fusion,
   idOf: (slot: number) => string,
 ): ToolAnswer {
-  const { matches, weights, foreign } = found
+  const { matches, weights, hasCustomModel } = found
   const named = ranked.filter(({ candidate }) => candidate.exactName)
-  const unnamed = ranked.filter(({ candidate }) => !candidate.exactName)
   const maxHits = Math.max(limit, Math.min(NAMED_CAP, named.length))
-  const relevances = ranked.map(({ candidate }) => relevanceFor(candidate, weights, ranker))
-  // The original formula has its own threshold, and this model cannot judge what another model finds.
-  const judge = ranker === 'vector' || fusion === 'source' || foreign ? undefined : weights
-  const minRelevance = judge ? minRelevanceFor(query, judge) : 0
+  const best = ranked.slice(0, maxHits)
+  const relevances = best.map(({ candidate }) => relevanceFor(candidate, weights, ranker))
+  // The weights do not apply to cosines alone, to the original formula, or to what a custom model finds.
+  const isLearned = ranker !== 'vector' && fusion !== 'source' && !hasCustomModel
+  const learned = isLearned ? weights : undefined
+  const minRelevance = learned ? minRelevanceFor(query, learned) : 0
   const isUnlikely =
     ranked.length === 0 ||
     Math.max(0, ...relevances.slice(0, limit)) < minRelevance ||
-    (judge !== undefined && isUnknown(query, found))
-  const [first = 0, second = Number.NEGATIVE_INFINITY] = unnamed.map(({ fused }) => fused)
+    (learned !== undefined && hasUnknownWordsOnly(query, found))
+  const [bestScore = 0, secondScore = Number.NEGATIVE_INFINITY] = ranked
+    .filter(({ candidate }) => !candidate.exactName)
+    .map(({ fused }) => fused)
 
+  /** The probability that a likely tool is right. It depends on how far the tool is ahead of others, or behind the best. */
   function shownRelevance({ candidate: { features, exactName }, fused }: RankedCandidate, at: number): number {
+    const isProbability = learned !== undefined && !exactName
     // Among unlikely tools, the margin says nothing: one can be far ahead of the others, and still wrong.
-    if (!judge || isUnlikely || exactName) return relevances[at] as number
-    const margin = fused === first ? fused - second : fused - first
-    return Math.min(HIGHEST, shownRelevanceOf(features, margin, judge))
+    if (!isProbability || isUnlikely) return relevances[at] as number
+    const margin = fused === bestScore ? fused - secondScore : fused - bestScore
+    return Math.min(HIGHEST, shownRelevanceOf(features, margin, learned))
   }
 
-  const best = ranked.slice(0, maxHits)
   const scores = makeNonIncreasing(best.map(shownRelevance), isUnlikely ? minRelevance : 1)
   const hits = best.map(
     ({ candidate, fused }, at): SearchHit => ({
@@ -63,11 +67,12 @@ export function createAnswer(
       ...(explain ? { why: whyOf(candidate, fused) } : {}),
     }),
   )
-  const isSure = brief && judge && named.length === 0 && (hits[0]?.score ?? 0) >= BRIEF.sure
+  const isSure = learned !== undefined && named.length === 0 && (scores[0] ?? 0) >= BRIEF.sure
+  const isFarBehind = (at: number): boolean => bestScore - (best[at]?.fused ?? 0) > BRIEF.most
   const more = named.slice(maxHits).map(({ candidate }) => idOf(candidate.slot))
   return {
-    hits: isSure ? hits.filter((_, at) => first - (ranked[at]?.fused ?? 0) <= BRIEF.most) : hits,
-    ranking: rankingOf(foreign, weights !== undefined),
+    hits: brief && isSure ? hits.filter((_, at) => !isFarBehind(at)) : hits,
+    ranking: rankingOf(hasCustomModel, weights !== undefined),
     ...(isUnlikely && { unanswered: [query] }),
     ...(more.length > 0 && { more }),
   }
@@ -84,27 +89,27 @@ function makeNonIncreasing(scores: readonly number[], ceiling = 1): number[] {
 
 /** The minimum relevance of the best tool. A query in another language matches no keywords and is less similar to everything. */
 function minRelevanceFor(query: string, { relevance: { least = 0, leastForeign = 0 } }: FusionWeights): number {
-  return isForeign(query) ? leastForeign : least
+  return isOtherLanguage(query) ? leastForeign : least
 }
 
-/** True for a query of unknown words, which is similar to something by chance. */
-const isUnknown = (query: string, { matches, table }: Candidates): boolean =>
+/** Such a query is similar to some tool only by chance. */
+const hasUnknownWordsOnly = (query: string, { matches, table }: Candidates): boolean =>
   matches.hits.length === 0 && table !== undefined && !table.knows(query)
 
 function relevanceFor(
-  { features, exactName, external }: Candidate,
+  { features, exactName, customCosine }: Candidate,
   weights: FusionWeights | undefined,
   ranker: ToolQueryOptions['ranker'],
 ): number {
   if (exactName) return 1
-  if (ranker === 'vector') return Math.min(HIGHEST, Math.max(0, external ?? features.cosine))
+  if (ranker === 'vector') return Math.min(HIGHEST, Math.max(0, customCosine ?? features.cosine))
   return Math.min(HIGHEST, weights ? relevanceOf(features, weights) : features.lexical)
 }
 
-function whyOf({ features, exactName, calls, external }: Candidate, score: number): NonNullable<SearchHit['why']> {
+function whyOf({ features, exactName, calls, customCosine }: Candidate, score: number): NonNullable<SearchHit['why']> {
   // The score of a tool that the query names may be minus infinity, because such a tool comes first anyway.
   const fused = Number.isFinite(score) ? score : 0
-  return { ...features, exactName, calls, ...(external === undefined ? {} : { external }), fused }
+  return { ...features, exactName, calls, ...(customCosine === undefined ? {} : { external: customCosine }), fused }
 }
 
 /** The tools that the query names: only they have a score of 1. */

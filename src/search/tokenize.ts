@@ -180,7 +180,7 @@ const faintStems = once(
 )
 
 /** Common words of requests in other languages in Latin script, without accents, that are not also English words. */
-const foreignWords = once(
+const otherLanguageWords = once(
   () =>
     new Set(
       `das der dem den und ist ich mir mich uns bitte nicht ein eine einen zu auf mit von aus wie wo wer wann welche welcher
@@ -204,6 +204,6 @@ const foreignWords = once(
 )
 
 /** True if a query seems to be in a language other than English. */
-export function isForeign(query: string): boolean {
-  return NOT_ASCII.test(query) || wordsOf(query.slice(0, 2048)).some(({ text }) => foreignWords().has(text))
+export function isOtherLanguage(query: string): boolean {
+  return NOT_ASCII.test(query) || wordsOf(query.slice(0, 2048)).some(({ text }) => otherLanguageWords().has(text))
 }

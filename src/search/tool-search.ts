@@ -35,6 +35,7 @@ export interface SearchHit {
   readonly why?: Features & {
     readonly calls: number
     readonly exactName: boolean
+    /** Cosine of a custom model's vectors of query and tool. */
     readonly external?: number
     /** The ranking score; comparable within one query only. */
     readonly fused: number
@@ -218,11 +219,13 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
 
   async function searchOne(query: string, queryOptions: ToolQueryOptions): Promise<ToolAnswer> {
     const english = options.translate?.(query)
-    const lane = queryOptions.ranker !== 'lexical' && semantic?.status.state === 'ready' ? semantic : undefined
-    // The encoder does not know misspelled words. The search for words takes much less time than the encoder.
-    const encoderQuery = lane?.fusion ? (english ?? respell(query, queryOptions)) : query
-    const external = await lane?.embedQuery(encoderQuery)
-    const found = findCandidates(english ? `${english} ${query}` : query, queryOptions, external)
+    const model = queryOptions.ranker !== 'lexical' && semantic?.status.state === 'ready' ? semantic : undefined
+    const isEncoder = model?.fusion !== undefined
+    // The encoder reads only English, and does not know misspelled words. A custom model gets the query unchanged. The
+    // search for words takes much less time than the encoder.
+    const modelQuery = isEncoder ? (english ?? respell(query, queryOptions)) : query
+    const modelVector = await model?.embedQuery(modelQuery)
+    const found = findCandidates(english ? `${english} ${query}` : query, queryOptions, modelVector)
     const ranked = rankCandidates(found, queryOptions.ranker, fusion)
     const answer = createAnswer(query, found, ranked, queryOptions, fusion, corpus.idOf)
     return corpus.current() ? answer : { ...answer, behind: true }
@@ -269,10 +272,10 @@ export function createToolSearch(options: ToolSearchOptions = {}): ToolSearch {
       return { hits: withSafeSiblings(hits, ({ query: line = 0 }) => queries[line] ?? '', safeSiblings), ...rest }
     },
     get status() {
-      const foreign = semantic?.status.state === 'ready' && !semantic.fusion
+      const hasCustomModel = semantic?.status.state === 'ready' && !semantic.fusion
       const isModelReady = corpus.table() !== undefined || semantic?.status.state === 'ready'
       return {
-        ranking: rankingOf(foreign, isModelReady),
+        ranking: rankingOf(hasCustomModel, isModelReady),
         embedded: corpus.model,
         ...(semantic && { semantic: semantic.status }),
       }
