@@ -14,7 +14,7 @@ import { openTable } from '../src/search/embedding-table.ts'
 import { replaceFusion } from '../src/search/encoder/encoder.ts'
 import type { EvalQuery, EvalTool } from '../src/search/evaluate.ts'
 import { FEATURES, type FusionWeights } from '../src/search/fuse-rankings.ts'
-import { createSemanticLane } from '../src/search/semantic-lane.ts'
+import { createSemanticRetriever } from '../src/search/semantic-retriever.ts'
 import { createBytesStore } from '../src/state/file-store.ts'
 import { buildAtlas, readWrittenServers } from './atlas.ts'
 import { readToolSet } from './corpus.ts'
@@ -129,13 +129,13 @@ async function judgeAll(): Promise<Row[]> {
     queries: readonly EvalQuery[],
     atlas?: Atlas,
   ): Promise<void> {
-    const lane = createSemanticLane({
+    const retriever = createSemanticRetriever({
       source: createIncludedEncoder({ ...files.encoder, atlas: () => atlas }),
       queryTimeoutMs: 60_000,
       log: silentLog,
       store,
     })
-    const judged = await judge(set, tools, queries, table, { semantic: lane, ...(atlas && { atlas }) })
+    const judged = await judge(set, tools, queries, table, { semantic: retriever, ...(atlas && { atlas }) })
     judged.forEach(({ relevant, candidates }, at) => {
       found.push({
         set,

@@ -3,7 +3,7 @@ import type { EmbeddingTable } from '../src/search/embedding-table.ts'
 import type { EvalQuery, EvalTool } from '../src/search/evaluate.ts'
 import { sourceOfEvalTool } from '../src/search/evaluate.ts'
 import { FEATURES, type FusionWeights, MAX_MARGIN } from '../src/search/fuse-rankings.ts'
-import type { SemanticLane } from '../src/search/semantic-lane.ts'
+import type { SemanticRetriever } from '../src/search/semantic-retriever.ts'
 import { createToolSearch } from '../src/search/tool-search.ts'
 import { createRandom, shuffle } from './random.ts'
 
@@ -26,13 +26,13 @@ export interface Judged {
 
 const CANDIDATES = 80
 
-/** Asks the product's own search. The lane, if given, is closed at the end. */
+/** Asks the product's own search. The retriever, if given, is closed at the end. */
 export async function judge(
   set: string,
   tools: readonly EvalTool[],
   queries: readonly EvalQuery[],
   table: EmbeddingTable,
-  { semantic, atlas }: { readonly semantic?: SemanticLane; readonly atlas?: Atlas } = {},
+  { semantic, atlas }: { readonly semantic?: SemanticRetriever; readonly atlas?: Atlas } = {},
 ): Promise<Judged[]> {
   const search = createToolSearch({ table: () => table, atlas: () => atlas, ...(semantic && { semantic }) })
   search.sync(tools.map(sourceOfEvalTool), 1)

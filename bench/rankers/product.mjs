@@ -19,7 +19,7 @@ export async function loadProduct() {
     await build({
       stdin: {
         contents:
-          "export * from './src/search/tool-search.ts'\nexport * from './src/search/evaluate.ts'\nexport * from './src/search/search-corpus.ts'\nexport * from './src/search/semantic-lane.ts'\nexport * from './src/search/embedders/included-encoder.ts'\nexport * from './src/state/file-store.ts'\nexport * from './src/app/package-info.ts'",
+          "export * from './src/search/tool-search.ts'\nexport * from './src/search/evaluate.ts'\nexport * from './src/search/search-corpus.ts'\nexport * from './src/search/semantic-retriever.ts'\nexport * from './src/search/embedders/included-encoder.ts'\nexport * from './src/state/file-store.ts'\nexport * from './src/app/package-info.ts'",
         resolveDir: root,
       },
       outfile,
@@ -39,7 +39,7 @@ export async function loadProduct() {
 
 /** A lane of the product as a ranker. Lanes of one product share the index of the corpus they were created for last. */
 export function productRankers(product, lanes, { withAtlas = true } = {}) {
-  const { createToolSearch, createSemanticLane, createBytesStore, sourceOfEvalTool, embeddedTable } = product
+  const { createToolSearch, createSemanticRetriever, createBytesStore, sourceOfEvalTool, embeddedTable } = product
   /** Vectors of the encoder, so that no tool is encoded twice in a run. */
   const store = createBytesStore(join(tmpdir(), `pegboard-bench-${process.pid}`))
   process.on('exit', () => rmSync(join(tmpdir(), `pegboard-bench-${process.pid}`), { recursive: true, force: true }))
@@ -54,7 +54,7 @@ export function productRankers(product, lanes, { withAtlas = true } = {}) {
     if (last?.tools === tools) return last.search
     await last?.search.close()
     const { atlas, ...files } = product.includedEncoderFiles()
-    const semantic = createSemanticLane({
+    const semantic = createSemanticRetriever({
       source: product.createIncludedEncoder(withAtlas ? { ...files, atlas } : files),
       queryTimeoutMs: 60_000,
       log,

@@ -7,7 +7,7 @@ import type { Tool } from '../core/tool.ts'
 import type { MetaHost } from '../meta/meta-host.ts'
 import type { Atlas } from '../search/atlas.ts'
 import { categoryLine } from '../search/category-line.ts'
-import { createConfiguredLane } from '../search/configured-lane.ts'
+import { createConfiguredRetriever } from '../search/configured-retriever.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EncoderFiles } from '../search/embedders/included-encoder.ts'
 import { safeSiblingsOf } from '../search/safe-siblings.ts'
@@ -79,7 +79,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     baseDir: config.file === undefined ? dirs.workspace : dirname(config.file),
     ...(options.encoder && { encoder: options.encoder }),
   }
-  const semantic = createConfiguredLane(settings, places, {
+  const semantic = createConfiguredRetriever(settings, places, {
     queryTimeoutMs: settings.embedderOptions.queryTimeoutMs,
     log,
     clock,

@@ -1,6 +1,6 @@
 import { PegboardError } from '../core/errors.ts'
 import { silentLog } from '../core/log.ts'
-import { createConfiguredLane, describeEmbedder } from '../search/configured-lane.ts'
+import { createConfiguredRetriever, describeEmbedder } from '../search/configured-retriever.ts'
 import type { LoadProgress } from '../search/embedder.ts'
 import type { EmbedderPlaces } from '../search/embedders/choose-embedder.ts'
 import type { EvalSearch } from '../search/evaluate.ts'
@@ -27,7 +27,7 @@ export function createMeasuredSearch(options: MeasuredSearchOptions): {
   const { embedder, embedderOptions, fusion } = settings
   const log = { ...silentLog, warn: (message: string) => onWarning?.(message) }
   // A slow model is measured too.
-  const semantic = createConfiguredLane(settings, places, {
+  const semantic = createConfiguredRetriever(settings, places, {
     queryTimeoutMs: embedderOptions.requestTimeoutMs,
     log: silentLog,
     ...(onProgress && { onProgress }),

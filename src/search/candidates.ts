@@ -3,7 +3,7 @@ import type { Features, FusionWeights } from './fuse-rankings.ts'
 import { type Coverage, createLateInteraction } from './late-interaction.ts'
 import type { LexicalIndex, LexicalMatches } from './lexical-index.ts'
 import type { Corpus } from './search-corpus.ts'
-import type { SemanticLane } from './semantic-lane.ts'
+import type { SemanticRetriever } from './semantic-retriever.ts'
 import { stemOf } from './tokenize.ts'
 import type { ToolQueryOptions } from './tool-search.ts'
 import { piecesOf } from './word-pieces.ts'
@@ -28,13 +28,13 @@ export interface Candidates {
   readonly hasCustomModel: boolean
 }
 
-/** Number of candidates per lane for which all features are computed. Forty give no better results than sixteen. */
+/** Number of candidates per retriever for which all features are computed. Forty give no better results than sixteen. */
 const CANDIDATES = 16
 /** From this length on, two similar words are seldom two different words. */
 const LONG_WORD = 9
 
-/** Finds the candidates of a query in each lane: the words, the embedded model, and the optional model. */
-export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | undefined) {
+/** Collects the candidates of all retrievers for a query: keywords, the embedding table, and the encoder or custom model. */
+export function createCandidateFinder(corpus: Corpus, semantic: SemanticRetriever | undefined) {
   let lateInteraction:
     | (ReturnType<typeof createLateInteraction> & { readonly table: EmbeddingTable; readonly index: LexicalIndex })
     | undefined
@@ -135,8 +135,8 @@ export function createCandidateFinder(corpus: Corpus, semantic: SemanticLane | u
   return { findCandidates, respell }
 }
 
-function distinctSlots(...lanes: readonly (readonly { readonly slot: number }[])[]): number[] {
-  return [...new Set(lanes.flat().map(({ slot }) => slot))]
+function distinctSlots(...lists: readonly (readonly { readonly slot: number }[])[]): number[] {
+  return [...new Set(lists.flat().map(({ slot }) => slot))]
 }
 
 const replaceWords = (query: string, corrections: readonly (readonly [string, string])[]): string =>

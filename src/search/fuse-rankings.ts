@@ -99,7 +99,7 @@ export function usageLift(calls: number): number {
   return Math.min(USAGE.perCall * Math.max(0, calls || 0), USAGE.most) * USAGE.unit
 }
 
-/** @param ranks of one tool in each lane, from 0; undefined if the lane does not rank it */
+/** @param ranks of one tool by each retriever, from 0; undefined if the retriever does not rank it */
 export function reciprocalRank(ranks: readonly (number | undefined)[]): number {
   let sum = 0
   for (const rank of ranks) if (rank !== undefined) sum += 1 / (RRF_CONSTANT + rank + 1)

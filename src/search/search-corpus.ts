@@ -5,7 +5,7 @@ import type { EmbeddingTable } from './embedding-table.ts'
 import { createLexicalIndex, type LexicalIndex, loadLexicalIndex } from './lexical-index.ts'
 import { packSections, unpackSections } from './packed-sections.ts'
 import { documentOf, type SearchDocument, type SearchSource } from './search-document.ts'
-import type { SemanticDocument } from './semantic-lane.ts'
+import type { SemanticDocument } from './semantic-retriever.ts'
 import type { ToolSearchOptions } from './tool-search.ts'
 import { createVectorIndex, loadVectorIndex, type VectorIndex } from './vector-index.ts'
 import { hashOf } from './word-pieces.ts'
@@ -23,7 +23,7 @@ export interface Corpus {
   readonly lexical: LexicalIndex
   /** Empty until the table is loaded. */
   readonly vectors: VectorIndex
-  /** The embedded model once every tool has its vector. Until then only keywords are searched. */
+  /** The embedding table once every tool has its vector. Until then only keywords are searched. */
   table(): EmbeddingTable | undefined
   readonly model: ModelState
   idOf(slot: number): string

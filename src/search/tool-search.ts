@@ -13,11 +13,11 @@ import { withSafeSiblings } from './safe-siblings.ts'
 import { addClauses, createAnswer, joinAnswers, namedIdsOf, rankingOf } from './search-answer.ts'
 import { type CorpusOptions, createCorpus, type ModelState } from './search-corpus.ts'
 import type { SearchSource } from './search-document.ts'
-import type { SemanticLane, SemanticStatus } from './semantic-lane.ts'
+import type { SemanticRetriever, SemanticStatus } from './semantic-retriever.ts'
 import type { UsedWith } from './used-with.ts'
 import type { WritingState } from './written-requests.ts'
 
-/** The lanes that a ranking came from. */
+/** `keyword`: by words only. `hybrid`: also by the embedding table or the encoder. `semantic`: also by a custom model. */
 export type Ranking = 'keyword' | 'hybrid' | 'semantic'
 
 export interface SearchHit {
@@ -31,7 +31,7 @@ export interface SearchHit {
   readonly query?: number
   /** The query words that matched. */
   readonly matched: readonly string[]
-  /** The features of each lane; only with `explain`. */
+  /** The features of the tool; only with `explain`. */
   readonly why?: Features & {
     readonly calls: number
     readonly exactName: boolean
@@ -76,8 +76,9 @@ export interface ToolAnswer {
 /** What search can do at the moment. */
 export interface SearchStatus {
   readonly ranking: Ranking
+  /** State of the embedding table. */
   readonly embedded: ModelState
-  /** State of the optional model, if one is configured. */
+  /** State of the encoder or custom model, if there is one. */
   readonly semantic?: SemanticStatus
   /** How far text for unknown tools is written; only with `search.expand`. */
   readonly expand?: { readonly state: WritingState; readonly written: number; readonly missing: number }
@@ -91,7 +92,7 @@ export interface BytesStore {
 
 export interface ToolSearchOptions {
   readonly log?: Log
-  /** The embedded model, opened on first use; undefined for keyword search only. */
+  /** The embedding table, opened on first use; undefined for keyword search only. */
   readonly table?: () => EmbeddingTable | undefined
   /** Known tools of public servers, opened on first use. */
   readonly atlas?: () => Atlas | undefined
@@ -99,8 +100,8 @@ export interface ToolSearchOptions {
   readonly translate?: QueryTranslator
   /** Storage for the index between runs. */
   readonly store?: BytesStore
-  /** A second model beside the embedded one. */
-  readonly semantic?: SemanticLane
+  /** Retriever of the encoder or a custom model. */
+  readonly semantic?: SemanticRetriever
   readonly fusion?: Fusion
 }
 
@@ -119,7 +120,7 @@ export interface ToolSearch {
    */
   query(query: string, options: ToolQueryOptions): Promise<ToolAnswer>
   readonly status: SearchStatus
-  /** Saves the index and stops the optional model. */
+  /** Saves the index and stops the encoder or custom model. */
   close(): Promise<void>
 }
 

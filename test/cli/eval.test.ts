@@ -144,7 +144,7 @@ describe('eval', () => {
     expect(err).not.toContain('cret')
   })
 
-  it('ranks with one lane on request', async () => {
+  it('ranks with one retriever on request', async () => {
     const { out } = await pegboard(at.dir, 'eval', '--dir', 'sets/one', '--ranker', 'lexical', '--json')
     expect(JSON.parse(out)).toMatchObject({ ranker: 'lexical', sets: [{ 'recall@1': 1 }] })
   })

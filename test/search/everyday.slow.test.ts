@@ -3,7 +3,7 @@ import { embeddedTable, includedAtlas, includedEncoderFiles, includedTranslator 
 import { silentLog } from '../../src/core/log.ts'
 import { createIncludedEncoder } from '../../src/search/embedders/included-encoder.ts'
 import { type EvalQuery, type EvalReport, evaluate } from '../../src/search/evaluate.ts'
-import { createSemanticLane } from '../../src/search/semantic-lane.ts'
+import { createSemanticRetriever } from '../../src/search/semantic-retriever.ts'
 import { createToolSearch } from '../../src/search/tool-search.ts'
 import { isForLearning, readEveryday } from '../../training/everyday.ts'
 
@@ -28,7 +28,7 @@ describe('requests in everyday words over the tools of 54 real servers', () => {
   const unlikely: number[] = []
 
   beforeAll(async () => {
-    const semantic = createSemanticLane({
+    const semantic = createSemanticRetriever({
       source: createIncludedEncoder(includedEncoderFiles()),
       queryTimeoutMs: 60_000,
       log: silentLog,

@@ -69,7 +69,7 @@ describe('the learned ranking score', () => {
 })
 
 describe('reciprocal ranks', () => {
-  it('are summed over the lanes that rank a tool', () => {
+  it('are summed over the retrievers that rank a tool', () => {
     expect(reciprocalRank([0, 2])).toBeCloseTo(1 / 11 + 1 / 13, 6)
     expect(reciprocalRank([undefined, 2])).toBeCloseTo(1 / 13, 6)
     expect(reciprocalRank([undefined])).toBe(0)

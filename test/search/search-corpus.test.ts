@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createCorpus } from '../../src/search/search-corpus.ts'
-import type { SemanticDocument } from '../../src/search/semantic-lane.ts'
+import type { SemanticDocument } from '../../src/search/semantic-retriever.ts'
 import { CATALOGUE, toolOf } from './fixture.ts'
 import { tableByHand } from './table-fixture.ts'
 

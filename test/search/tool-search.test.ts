@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { createLog } from '../../src/core/log.ts'
 import type { SearchSource } from '../../src/search/search-document.ts'
-import type { SemanticDocument, SemanticLane } from '../../src/search/semantic-lane.ts'
+import type { SemanticDocument, SemanticRetriever } from '../../src/search/semantic-retriever.ts'
 import {
   type BytesStore,
   createToolSearch,
@@ -66,7 +66,7 @@ describe('keywords and meaning', () => {
     expect(await idsOf(search, 'keepsake', { ranker: 'lexical' })).toEqual([])
   })
 
-  it('can use one lane only', async () => {
+  it('can use one retriever only', async () => {
     const { search } = await warmOf()
     const asked = (ranker: 'lexical' | 'vector' | 'hybrid') => hitsOf(search, 'shred paper', { ranker, explain: true })
     expect(await asked('lexical')).toEqual([])
@@ -75,7 +75,7 @@ describe('keywords and meaning', () => {
     expect((await search.query('read', { limit: 1, visible: () => true, ranker: 'lexical' })).ranking).toBe('keyword')
   })
 
-  it('reports the matched words, and on request the features of every lane', async () => {
+  it('reports the matched words, and on request the features of every retriever', async () => {
     const { search } = await warmOf()
     const [plain] = await hitsOf(search, 'lire un fichier')
     expect(plain).toMatchObject({ id: 'filesystem.read', matched: ['lire', 'fichier'] })
@@ -90,7 +90,7 @@ describe('keywords and meaning', () => {
     expect(hit?.why).not.toHaveProperty('external')
   })
 
-  it('ranks a named tool first, whatever the other lanes say', async () => {
+  it('ranks a named tool first, whatever the other retrievers say', async () => {
     const { search } = await warmOf()
     expect((await hitsOf(search, 'memory.recall remember store fact weather'))[0]).toMatchObject({
       id: 'memory.recall',
@@ -183,7 +183,7 @@ describe('several queries, one per line', () => {
 })
 
 describe('visible tools', () => {
-  it('are all that is returned, in every lane', async () => {
+  it('are all that is returned, in every retriever', async () => {
     const { search } = await warmOf()
     const visible = (id: string): boolean => !id.startsWith('memory.') && !id.startsWith('filesystem.')
     for (const ranker of ['hybrid', 'lexical', 'vector'] as const)
@@ -445,7 +445,7 @@ describe('other fusion methods', () => {
     expect(hits[1]?.why?.cosine).toBeCloseTo(Math.SQRT1_2, 2)
   })
 
-  it('uses ranks, and ignores lanes that do not rank a tool', async () => {
+  it('uses ranks, and ignores retrievers that do not rank a tool', async () => {
     const { search } = await warmOf(tools, { table, fusion: 'rrf' })
     expect((await idsOf(search, 'paint'))[0]).toBe('a.word')
   })
@@ -453,12 +453,12 @@ describe('other fusion methods', () => {
 
 describe('another model beside the embedded one', () => {
   /** Knows only that "lorry" means http.get. */
-  function fakeLane(state: 'loading' | 'ready' | 'unavailable' = 'ready') {
+  function fakeRetriever(state: 'loading' | 'ready' | 'unavailable' = 'ready') {
     const index = createVectorIndex(16)
     const asked: string[] = []
     let closed = false
     const axis = (n: number) => new Float32Array(16).map((_, at) => (at === n ? 1 : 0))
-    const lane: SemanticLane = {
+    const retriever: SemanticRetriever = {
       status: { state, embedder: 'fake', documents: 0, indexed: 0 },
       index: state === 'ready' ? index : undefined,
       fusion: undefined,
@@ -474,12 +474,12 @@ describe('another model beside the embedded one', () => {
         closed = true
       },
     }
-    return { lane, asked, closed: () => closed }
+    return { retriever, asked, closed: () => closed }
   }
 
   it('is used while ready, explains itself, and is closed with the search', async () => {
-    const { lane, asked, closed } = fakeLane()
-    const { search } = await warmOf(CATALOGUE, { semantic: lane })
+    const { retriever, asked, closed } = fakeRetriever()
+    const { search } = await warmOf(CATALOGUE, { semantic: retriever })
     const { hits, ranking } = await search.query('lorry', { limit: 3, visible: () => true, explain: true })
     expect(ranking).toBe('semantic')
     expect(hits[0]).toMatchObject({ id: 'http.get', why: { external: expect.closeTo(1, 2) } })
@@ -492,29 +492,29 @@ describe('another model beside the embedded one', () => {
   })
 
   it('never returns a hidden tool', async () => {
-    const { search } = await warmOf(CATALOGUE, { semantic: fakeLane().lane })
+    const { search } = await warmOf(CATALOGUE, { semantic: fakeRetriever().retriever })
     expect(await idsOf(search, 'lorry', { visible: (id) => id !== 'http.get', limit: 20 })).not.toContain('http.get')
   })
 
   it('is ignored while not ready', async () => {
     for (const state of ['loading', 'unavailable'] as const) {
-      const { lane, asked } = fakeLane(state)
-      const { search } = await warmOf(CATALOGUE, { semantic: lane })
+      const { retriever, asked } = fakeRetriever(state)
+      const { search } = await warmOf(CATALOGUE, { semantic: retriever })
       expect((await search.query('keepsake', { limit: 1, visible: () => true })).ranking).toBe('hybrid')
       expect(asked).toEqual([])
     }
   })
 
   it('gets long misspelled words corrected if it has learned weights, but short and joined words as they are', async () => {
-    const { lane, asked } = fakeLane()
-    const { search } = await warmOf(CATALOGUE, { semantic: { ...lane, fusion: tableByHand().settings.fusion } })
+    const { retriever, asked } = fakeRetriever()
+    const { search } = await warmOf(CATALOGUE, { semantic: { ...retriever, fusion: tableByHand().settings.fusion } })
     for (const query of ['directroy tree', 'remembr this', 'readcontent'])
       await search.query(query, { limit: 1, visible: () => true })
     expect(asked).toEqual(['directory tree', 'remembr this', 'readcontent'])
   })
 
   it('works without an embedded model', async () => {
-    const search = createToolSearch({ semantic: fakeLane().lane })
+    const search = createToolSearch({ semantic: fakeRetriever().retriever })
     search.sync(CATALOGUE, 1)
     await search.warm()
     expect((await idsOf(search, 'lorry'))[0]).toBe('http.get')

@@ -1,7 +1,7 @@
 import { PegboardError } from '../core/errors.ts'
 import type { EmbedderPlaces } from './embedders/choose-embedder.ts'
 import type { SearchSettings } from './search-options.ts'
-import { createSemanticLane, type SemanticLane, type SemanticOptions } from './semantic-lane.ts'
+import { createSemanticRetriever, type SemanticOptions, type SemanticRetriever } from './semantic-retriever.ts'
 
 /**
  * `search.embedder` as people and logs may see it. Only scheme, host and port of an address are shown, because user,
@@ -20,18 +20,18 @@ export function describeEmbedder(embedder: string): string {
 }
 
 /**
- * The search lane of the configured model, whose code is loaded with the model, so that it does not delay the start.
+ * The retriever of the configured model. The code of the model is loaded with it, so that it does not delay the start.
  * Undefined for keywords only, or if the encoder's files are not given.
  */
-export function createConfiguredLane(
+export function createConfiguredRetriever(
   settings: SearchSettings,
   places: EmbedderPlaces,
   options: Omit<SemanticOptions, 'source'>,
-): SemanticLane | undefined {
+): SemanticRetriever | undefined {
   const { embedder } = settings
   if (embedder === 'none' || (embedder === 'embedded' && !places.encoder)) return undefined
   const label = describeEmbedder(embedder)
-  return createSemanticLane({
+  return createSemanticRetriever({
     ...options,
     source: {
       label,

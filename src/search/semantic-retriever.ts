@@ -19,7 +19,7 @@ import { MAX_QUERY_CHARACTERS } from './tokenize.ts'
 import { unitVector } from './unit-vector.ts'
 import { createVectorIndex, type VectorIndex } from './vector-index.ts'
 
-/** A tool as the lane needs it. */
+/** A tool as the retriever needs it. */
 export interface SemanticDocument {
   readonly slot: number
   /** Id of the tool in this slot. */
@@ -45,10 +45,10 @@ export interface SemanticStatus {
 }
 
 /**
- * The search lane of an optional model. All work happens in the background; no method throws or delays an answer for
- * long.
+ * Finds tools by the vectors of the encoder or a custom model. All work happens in the background; no method throws or
+ * delays an answer for long.
  */
-export interface SemanticLane {
+export interface SemanticRetriever {
   readonly status: SemanticStatus
   /** Vectors by slot; undefined unless ready. Slots of recently added tools may still be empty. */
   readonly index: VectorIndex | undefined
@@ -61,7 +61,7 @@ export interface SemanticLane {
   sync(documents: readonly SemanticDocument[]): void
   /** Resolves when the current work is finished or abandoned. */
   settled(): Promise<void>
-  /** The vector of a query; undefined if the lane is not ready, fails or missedQueries the deadline. */
+  /** The vector of a query; undefined if the retriever is not ready, fails or misses the deadline. */
   embedQuery(query: string): Promise<Float32Array | undefined>
   close(): Promise<void>
 }
@@ -96,7 +96,7 @@ interface EmbeddedTools {
   readonly owners: Map<number, { readonly id: string; readonly hash: string }>
 }
 
-export function createSemanticLane(options: SemanticOptions): SemanticLane {
+export function createSemanticRetriever(options: SemanticOptions): SemanticRetriever {
   const { source, log, store, queryTimeoutMs } = options
   const clock = options.clock ?? systemClock
   const stopped = new AbortController()
@@ -271,7 +271,7 @@ export function createSemanticLane(options: SemanticOptions): SemanticLane {
   }
 
   /**
-   * Reports the failure once, and retries later unless only the operator can fix it. The other lanes continue alone.
+   * Reports the failure once, and retries later unless only the operator can fix it. The other retrievers continue alone.
    */
   async function giveUp(error: unknown): Promise<void> {
     if (stopped.signal.aborted) return

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/core/log.ts'
-import { createConfiguredLane, describeEmbedder } from '../../src/search/configured-lane.ts'
+import { createConfiguredRetriever, describeEmbedder } from '../../src/search/configured-retriever.ts'
 import { searchOptions } from '../../src/search/search-options.ts'
 
 const PLACES = { cacheDir: '/nowhere', baseDir: '/nowhere' }
 const labelOf = (embedder: string): string | undefined =>
-  createConfiguredLane(searchOptions.parse({ embedder }), PLACES, { queryTimeoutMs: 300, log: silentLog })?.status
+  createConfiguredRetriever(searchOptions.parse({ embedder }), PLACES, { queryTimeoutMs: 300, log: silentLog })?.status
     .embedder
 
 describe('a shown embedder address', () => {
