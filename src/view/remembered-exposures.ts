@@ -41,31 +41,42 @@ export function createRememberedExposures(
   // A session may use several profiles in turn, and a principal several clients.
   const sessions = new Map<string, Map<string, ExposureEntry>>()
   const principals = new Map<string, Map<string, ExposureEntry>>()
+
+  const isAllRead = (view: View): boolean => !isLoading() && ownersWithoutTools(view).length === 0
+
+  /** The new exposure if tools were added that no longer fit; undefined if the remembered one stays. */
+  function findOutgrown(entry: ExposureEntry, view: View, caller: Caller): Exposure | undefined {
+    if (entry.isFinal || entry.view.deref() === view) return undefined
+    const exposure = decideExposure(view, entry.settings, alwaysListed(caller), false)
+    return isSearched(exposure.mode) ? exposure : undefined
+  }
+
   return {
     of(view, caller) {
       // Not `view.caller`, because sessions share views.
       const { session, profile, principal, grants } = caller
-      const [entriesByOwner, key] = session === undefined ? [principals, principal] : [sessions, session]
-      const variant = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`
-      const existing = entriesByOwner.get(key)?.get(variant)
-      const settings = existing?.settings ?? settingsOf(profile)
-      const decide = (counts: boolean): Exposure => decideExposure(view, settings, alwaysListed(caller), counts)
-      const outgrown = existing && !existing.isFinal && existing.view.deref() !== view ? decide(false) : undefined
-      const isFinal = !isLoading() && ownersWithoutTools(view).length === 0
-      if (existing && !(outgrown && isSearched(outgrown.mode))) {
-        existing.view = new WeakRef(view)
-        existing.isFinal ||= isFinal
-        return existing.exposure
-      }
       const scope = session === undefined ? 'client' : 'session'
-      const when = outgrown ? `when the tools of this ${scope} no longer fit` : `when this ${scope} first asked`
-      const decided = outgrown ?? decide(true)
-      const exposure = { ...decided, why: `decided ${when}: ${decided.why}` }
-      const variants = getOrInsert(entriesByOwner, key, () => new Map())
-      dropOldest(entriesByOwner, MAX_KEPT)
-      const entry = { exposure, settings, isFinal: isFinal || isSearched(exposure.mode), view: new WeakRef(view) }
-      variants.set(variant, entry)
-      return exposure
+      const entriesByScope = session === undefined ? principals : sessions
+      const entries = getOrInsert(entriesByScope, session ?? principal, () => new Map<string, ExposureEntry>())
+      dropOldest(entriesByScope, MAX_KEPT)
+      const variant = `${profile} ${view.limits.key}${grants ? JSON.stringify(grants) : ''}`
+      const remember = (settings: ExposureSettings, decided: Exposure, when: string): Exposure => {
+        const exposure = { ...decided, why: `decided when ${when}: ${decided.why}` }
+        const isFinal = isSearched(exposure.mode) || isAllRead(view)
+        entries.set(variant, { exposure, settings, isFinal, view: new WeakRef(view) })
+        return exposure
+      }
+
+      const existing = entries.get(variant)
+      if (!existing) {
+        const settings = settingsOf(profile)
+        return remember(settings, decideExposure(view, settings, alwaysListed(caller)), `this ${scope} first asked`)
+      }
+      const outgrown = findOutgrown(existing, view, caller)
+      if (outgrown) return remember(existing.settings, outgrown, `the tools of this ${scope} no longer fit`)
+      existing.view = new WeakRef(view)
+      existing.isFinal ||= isAllRead(view)
+      return existing.exposure
     },
     forget: (session) => sessions.delete(session),
     decideAnew: () => principals.clear(),
