@@ -48,50 +48,50 @@ export interface Verdict {
 /** Explains a tool by any of its names. */
 export function verdictOf(session: ExplainContext, name: string): Verdict {
   const { app, caller } = session
-  const { profile } = caller
-  const { mode, why } = app.explainExposure(caller)
-  if (app.surface.metaNames.includes(name)) {
-    const listing = `${mode === 'direct' ? 'in direct mode every tool is listed instead' : `mode ${mode}`} (${why})`
-    return { tool: name, profile, visible: true, names: [name], listed: mode !== 'direct', listing }
-  }
+  if (app.surface.metaNames.includes(name)) return explainMetaTool(session, name)
   const view = app.view(caller)
   const found = view.resolve(name)
   const { byId, byName } = app.catalog.snapshot()
   const namedTool = byId.get(name) ?? byName.get(name)
   // The name of a hidden tool may also be a spelling of a visible one.
-  if (found.kind === 'found' && !(namedTool && view.hidden.has(namedTool.id))) {
-    const { tool } = found.tool
-    const searchText = session.app.writtenText(tool)
-    return {
-      tool: tool.id,
-      profile,
-      visible: true,
-      ...listNames(session, tool),
-      ...listingOf(session, tool),
-      ...conditionOf(session, tool),
-      ...guardsOf(session, tool),
-      ...(searchText ? { searchText } : {}),
-      ...serverOf(session, tool.module),
-    }
+  const namesHiddenTool = namedTool !== undefined && view.hidden.has(namedTool.id)
+  if (found.kind === 'found' && !namesHiddenTool) return explainVisible(session, found.tool.tool)
+  if (found.kind === 'ambiguous') return explainIds(session, name, found.candidates)
+  return explainIds(session, name, namedTool ? [namedTool.id] : findHiddenIds(session, name))
+}
+
+function explainMetaTool({ app, caller }: ExplainContext, name: string): Verdict {
+  const { mode, why } = app.explainExposure(caller)
+  const listed = mode !== 'direct'
+  const listing = `${listed ? `mode ${mode}` : 'in direct mode every tool is listed instead'} (${why})`
+  return { tool: name, profile: caller.profile, visible: true, names: [name], listed, listing }
+}
+
+function explainVisible(session: ExplainContext, tool: Tool): Verdict {
+  const searchText = session.app.writtenText(tool)
+  return {
+    tool: tool.id,
+    profile: session.caller.profile,
+    visible: true,
+    ...listNames(session, tool),
+    ...listingOf(session, tool),
+    ...conditionOf(session, tool),
+    ...guardsOf(session, tool),
+    ...(searchText ? { searchText } : {}),
+    ...serverOf(session, tool.module),
   }
-  const candidates =
-    found.kind === 'ambiguous' ? found.candidates : namedTool ? [namedTool.id] : findHiddenIds(session, name)
-  const [id, ...others] = candidates
+}
+
+/** Explains a name that does not lead to exactly one visible tool. @param ids tools that it may mean */
+function explainIds(session: ExplainContext, name: string, ids: readonly string[]): Verdict {
+  const { profile } = session.caller
+  const [id, ...others] = ids
   if (id === undefined) return explainMissing(session, name)
-  if (others.length > 0)
-    return {
-      tool: name,
-      profile,
-      visible: false,
-      stage: 'unknown',
-      rule: `several tools are called that: ${candidates.join(', ')}`,
-      nearest: candidates,
-    }
-  const hidden = view.hidden.get(id) ?? {
-    kind: 'denied' as const,
-    stage: 'policy' as const,
-    reason: 'there is no such tool',
+  if (others.length > 0) {
+    const rule = `several tools are called that: ${ids.join(', ')}`
+    return { tool: name, profile, visible: false, stage: 'unknown', rule, nearest: ids }
   }
+  const hidden = session.app.view(session.caller).hidden.get(id) ?? NO_SUCH_TOOL
   return {
     tool: id,
     profile,
@@ -100,6 +100,8 @@ export function verdictOf(session: ExplainContext, name: string): Verdict {
     ...serverOf(session, id.slice(0, id.indexOf('.'))),
   }
 }
+
+const NO_SUCH_TOOL: HiddenReason = { kind: 'denied', stage: 'policy', reason: 'there is no such tool' }
 
 /** Why a tool is hidden, to be read after "hidden: ". */
 export const hiddenReason = ({ kind, reason, failure }: HiddenReason): string =>
@@ -146,15 +148,11 @@ function listNames({ app, caller }: ExplainContext, tool: Tool): Partial<Verdict
 function listingOf({ app, caller, config }: ExplainContext, tool: Tool): Partial<Verdict> {
   const { mode, why } = app.explainExposure(caller)
   const listed = app.surface.list(caller, mode).some(({ name }) => name === tool.name)
-  const pinned = `pinned by ${caller.profile in config.profiles && config.profiles[caller.profile]?.exposure.pinned ? `profiles.${caller.profile}.` : ''}exposure.pinned`
-  const place = isSearched(mode)
-    ? listed
-      ? pinned
-      : `behind ${app.surface.metaNames[0]}`
-    : mode === 'compact'
-      ? 'by name and one line'
-      : 'as a whole'
-  return { listed, listing: `${place}; mode ${mode} (${why})` }
+  const hasOwnPins = config.profiles[caller.profile]?.exposure.pinned !== undefined
+  const pinned = `pinned by ${hasOwnPins ? `profiles.${caller.profile}.` : ''}exposure.pinned`
+  const inSearchedMode = listed ? pinned : `behind ${app.surface.metaNames[0]}`
+  const inListMode = mode === 'compact' ? 'by name and one line' : 'as a whole'
+  return { listed, listing: `${isSearched(mode) ? inSearchedMode : inListMode}; mode ${mode} (${why})` }
 }
 
 /** For a tool that is listed only after certain messages, if no message was given. */
