@@ -32,33 +32,44 @@ const META_TOOLS = 5
  * @param countUnseen whether servers and APIs whose tools are unknown count with an estimate
  */
 export function decideExposure(view: View, defaults: ExposureSettings, alwaysListed = 0, countUnseen = true): Exposure {
-  const { maxTools, trustsListChanged, exposure } = view.limits
-  const settings = { ...defaults, ...exposure }
-  const budgetTokens = Math.floor(settings.contextWindow * settings.share)
+  const settings = { ...defaults, ...view.limits.exposure }
+  const { mode: configuredMode, contextWindow, share, estimator, tokensPerTool } = settings
+  const budgetTokens = Math.floor(contextWindow * share)
   const unseen = countUnseen ? ownersWithoutTools(view).filter(({ state }) => state !== 'failing').length : 0
   const tools = view.size + unseen * UNSEEN_TOOLS
-  const tokens =
-    (settings.estimator === 'flat'
-      ? view.size * settings.tokensPerTool
-      : view.tokens(budgetTokens, settings.tokensPerTool)) +
-    unseen * UNSEEN_TOOLS * settings.tokensPerTool
+  const seenTokens = estimator === 'flat' ? view.size * tokensPerTool : view.tokens(budgetTokens, tokensPerTool)
+  const tokens = seenTokens + unseen * UNSEEN_TOOLS * tokensPerTool
   const fits = tokens <= budgetTokens
-  const preferredMode: ExposureMode = settings.mode === 'auto' ? (fits ? 'direct' : 'discovery') : settings.mode
+
+  const isAuto = configuredMode === 'auto'
+  const modeThatFits = fits ? 'direct' : 'discovery'
+  const preferredMode = isAuto ? modeThatFits : configuredMode
   const listed = tools + alwaysListed + (preferredMode === 'compact' ? META_TOOLS : 0)
-  const limitReason = isSearched(preferredMode)
-    ? undefined
-    : listed > maxTools
-      ? `${listed} are more than the ${maxTools} that this client accepts (clients.<name>.maxTools)`
-      : settings.mode === 'auto' && unseen > 0 && !trustsListChanged
-        ? 'this client does not apply changed lists (clients.<name>.trustsListChanged), so it would not see tools that are added later'
-        : undefined
-  const mode: ExposureMode = limitReason === undefined ? preferredMode : 'discovery'
+  const mayGrow = isAuto && unseen > 0
+  const limitReason = isSearched(preferredMode) ? undefined : findLimitReason(view.limits, listed, mayGrow)
+  const mode = limitReason === undefined ? preferredMode : 'discovery'
+
   const unseenText =
     unseen > 0 ? ` and ${formatCount(unseen, 'server')} never seen, counted as ${UNSEEN_TOOLS} tools each` : ''
-  const summary = `${formatCount(view.size, 'tool')}${unseenText}, about ${tokens} tokens (estimated ${settings.estimator === 'flat' ? 'by number' : 'by length'}), ${fits ? 'within' : 'above'} the budget of ${budgetTokens} (${Math.round(settings.share * 100)} % of ${settings.contextWindow})`
-  const modeReason = settings.mode === 'auto' ? summary : `exposure.mode is "${settings.mode}"; ${summary}`
-  const why = limitReason === undefined ? modeReason : `${modeReason}; ${limitReason}`
-  return { mode, why, tools, tokens, budgetTokens, estimator: settings.estimator }
+  const method = estimator === 'flat' ? 'by number' : 'by length'
+  const budget = `the budget of ${budgetTokens} (${Math.round(share * 100)} % of ${contextWindow})`
+  const summary = `${formatCount(view.size, 'tool')}${unseenText}, about ${tokens} tokens (estimated ${method}), ${fits ? 'within' : 'above'} ${budget}`
+  const reasons = [isAuto ? undefined : `exposure.mode is "${configuredMode}"`, summary, limitReason]
+  const why = reasons.filter((reason) => reason !== undefined).join('; ')
+  return { mode, why, tools, tokens, budgetTokens, estimator }
+}
+
+/** Why this client cannot have a list of all tools; undefined if it can. @param mayGrow whether tools are added later */
+function findLimitReason(
+  { maxTools, trustsListChanged }: View['limits'],
+  listed: number,
+  mayGrow: boolean,
+): string | undefined {
+  if (listed > maxTools)
+    return `${listed} are more than the ${maxTools} that this client accepts (clients.<name>.maxTools)`
+  if (mayGrow && !trustsListChanged)
+    return 'this client does not apply changed lists (clients.<name>.trustsListChanged), so it would not see tools that are added later'
+  return undefined
 }
 
 /** Servers and APIs whose tools are unknown. A failing one may never connect, so its tools are not estimated. */
