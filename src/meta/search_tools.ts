@@ -7,6 +7,8 @@ import { riskOf } from '../core/tool.ts'
 import { declareTools } from '../core/tool-declarations.ts'
 import { valueResult } from '../core/tool-result.ts'
 import { shortSignatureOf } from '../core/tool-signature.ts'
+import type { CallRequest } from '../exec/tool-calls.ts'
+import type { AnsweredQuery } from '../search/misses.ts'
 import { isStopWord, stemOf, wordsOf } from '../search/tokenize.ts'
 import type { ToolAnswer } from '../search/tool-search.ts'
 import type { UsedWith } from '../search/used-with.ts'
@@ -55,80 +57,92 @@ export const searchTools = (host: MetaHost, unlisted: UnlistedTools): MetaTool =
   otherKeys: ['limit', 'format', 'max_tokens'],
   hints: READS,
   async run(input, request) {
-    const format = readFormat(input, 'search_tools', host, request.caller)
-    const tokens = Math.min(readMaxTokens(input, 'search_tools'), host.view(request.caller).maxResultTokens())
+    const { caller } = request
+    const format = readFormat(input, 'search_tools', host, caller)
+    const tokens = Math.min(readMaxTokens(input, 'search_tools'), host.view(caller).maxResultTokens())
     const query = readQuery(input)
     const limitKey = input.max_results === undefined ? 'limit' : 'max_results'
     const limit = readInteger(input, limitKey, 'search_tools', 1, MAX_RESULTS, DEFAULT_RESULTS)
     // A model that asks for a number of tools wants to choose itself.
     const brief = input[limitKey] === undefined
-    await host.serversRead(request.caller)
-    const search = (): Promise<ToolAnswer> => host.search(query, request.caller, limit, { brief })
-    let answered = await search()
-    if (answered.unanswered && host.writeSearchText) {
-      const { byId } = host.view(request.caller)
-      const near = answered.hits.flatMap(({ id }) => byId.get(id)?.tool.module ?? [])
-      if (await host.writeSearchText(request.caller, request.relay, near, request.signal)) answered = await search()
-    }
-    const { hits, unanswered = [], more = [], behind, usedWith } = answered
-    const view = host.view(request.caller)
-    const owners = new Map(view.owners.map((owner) => [owner.id, owner]))
     const full = input.detail === 'full'
-    const unlistedTools = unlisted.of(request.caller)
-    const lines = [...new Set(linesOf(query))]
-    host.recordSearch?.(
-      request.caller,
-      lines.flatMap((line, at) => {
-        const answers = hits.filter((hit) => (hit.query ?? 0) === at)
-        // A query that is a name, or finds a tool that is not in the catalog, teaches nothing.
-        const isPlain = answers.every(({ id, score }) => score < 1 && view.byId.has(id))
-        return isPlain ? [{ query: line, ids: answers.map(({ id }) => id) }] : []
-      }),
-    )
-    const row = (entry: ViewTool, score: number, need?: string, isBest = false) => {
-      const owner = owners.get(entry.tool.module)
+    await host.serversRead(caller)
+    const answer = await search(host, request, query, limit, brief)
+    const { hits, unanswered = [], more = [], behind, usedWith } = answer
+    const view = host.view(caller)
+    const needs = [...new Set(linesOf(query))]
+    host.recordSearch?.(caller, listPlainAnswers(needs, hits, view))
+
+    const unlistedTools = unlisted.of(caller)
+    const toRow = (entry: ViewTool, score: number, need?: string, isBest = false) => {
+      const owner = view.owners.find(({ id }) => id === entry.tool.module)
       return formatRow(entry, score, full, callState(entry, owner, host), need, isBest)
     }
     const found = hits.flatMap(({ id, score, query: line }, at) => {
-      const entry = view.byId.get(id)
-      const meta = unlistedTools.get(id)
-      const need = lines[line ?? 0] ?? query
+      const need = needs[line ?? 0] ?? query
       const isWeak = unanswered.includes(need)
       const label = { ...(line !== undefined && { need: line + 1 }), ...(isWeak && { confidence: 'low' as const }) }
-      if (entry) return [{ ...row(entry, score, need, at === 0), ...label }]
-      return meta ? [{ ...metaRow(describeMetaTool(meta, host, request.caller), score, full), ...label }] : []
+      const entry = view.byId.get(id)
+      if (entry) return [{ ...toRow(entry, score, need, at === 0), ...label }]
+      const meta = unlistedTools.get(id)
+      return meta ? [{ ...metaRow(describeMetaTool(meta, host, caller), score, full), ...label }] : []
     })
-    // Next to a destructive tool, a tool that changes the same thing stays.
-    const mayDrop = brief && found.every(({ risk_level }) => risk_level !== 'high')
-    const useful = mayDrop
-      ? found.filter(({ relevance, confidence }, at) => at === 0 || relevance > 0 || confidence)
-      : found
+    const useful = brief ? dropIrrelevant(found) : found
     // An empty answer would look as if there were no tool at all.
-    const tools = useful.length > 0 ? useful : pickSamples(view, limit).map((entry) => row(entry, 0))
-    const isWeakAnswer = found.length === 0 || unanswered.length === lines.length
+    const rows = useful.length > 0 ? useful : pickSamples(view, limit).map((entry) => toRow(entry, 0))
+    const isWeakAnswer = found.length === 0 || unanswered.length === needs.length
     const hint = hintFor(view, isWeakAnswer ? 'all' : unanswered, more, behind)
     const used = usedWith && { used_with: formatUsedWith(usedWith) }
-    const about = isWeakAnswer && view.size > 0 ? { categories: categoryLines(view, host, tools) } : {}
-    const answer = (shownRows: ReadonlyArray<(typeof tools)[number]>, ...rest: readonly object[]): object => {
-      const rows = format === 'ts' ? { declarations: declareRows(shownRows, view) } : { tools: shownRows }
-      const omitted = shownRows.length < tools.length ? { omitted: tools.length - shownRows.length } : {}
-      return Object.assign({ ...rows, count: shownRows.length, query, ...omitted }, ...rest)
+    const about = isWeakAnswer && view.size > 0 ? { categories: categoryLines(view, host, rows) } : {}
+
+    const toAnswer = (shown: ReadonlyArray<(typeof rows)[number]>, ...rest: readonly object[]): object => {
+      const tools = format === 'ts' ? { declarations: declareRows(shown, view) } : { tools: shown }
+      const omitted = shown.length < rows.length ? { omitted: rows.length - shown.length } : {}
+      return Object.assign({ ...tools, count: shown.length, query, ...omitted }, ...rest)
     }
     function* answers(): Iterable<object> {
-      yield answer(tools, used ?? {}, about, hint)
-      const plain = tools.map(({ tags: _tags, parameters: _parameters, ...row }) => row)
+      yield toAnswer(rows, used ?? {}, about, hint)
+      const plain = rows.map(({ tags: _tags, parameters: _parameters, ...row }) => row)
       if (full && format !== 'ts')
-        for (let fullRows = tools.length - 1; fullRows >= 0; fullRows--)
-          yield answer(
-            [...tools.slice(0, fullRows), ...plain.slice(fullRows)],
-            withoutSchemas(fullRows, tools.length, hint),
-          )
-      yield answer(plain, hint)
-      for (const fewer of shrinking(plain)) yield answer(fewer)
+        for (let count = rows.length - 1; count >= 0; count--)
+          yield toAnswer([...rows.slice(0, count), ...plain.slice(count)], withoutSchemas(count, rows.length, hint))
+      yield toAnswer(plain, hint)
+      for (const fewer of shrinking(plain)) yield toAnswer(fewer)
     }
     return valueResult(firstFitting(tokens, answers()))
   },
 })
+
+/** Searches again if the client's model wrote text for tools near a need that had no answer. */
+async function search(
+  host: MetaHost,
+  { caller, relay, signal }: CallRequest,
+  query: string,
+  limit: number,
+  brief: boolean,
+): Promise<ToolAnswer> {
+  const answer = await host.search(query, caller, limit, { brief })
+  if (!answer.unanswered || !host.writeSearchText) return answer
+  const { byId } = host.view(caller)
+  const nearOwners = answer.hits.flatMap(({ id }) => byId.get(id)?.tool.module ?? [])
+  const mayFindMore = await host.writeSearchText(caller, relay, nearOwners, signal)
+  return mayFindMore ? await host.search(query, caller, limit, { brief }) : answer
+}
+
+/** Without a need that is a name, or that finds a tool outside the catalog: those teach nothing. */
+const listPlainAnswers = (needs: readonly string[], hits: ToolAnswer['hits'], { byId }: View): AnsweredQuery[] =>
+  needs.flatMap((query, at) => {
+    const answers = hits.filter((hit) => (hit.query ?? 0) === at)
+    const isPlain = answers.every(({ id, score }) => score < 1 && byId.has(id))
+    return isPlain ? [{ query, ids: answers.map(({ id }) => id) }] : []
+  })
+
+/** The best row, and others that are relevant or answer a need badly. All rows if one of the tools is destructive. */
+function dropIrrelevant<T extends Row>(rows: readonly T[]): readonly T[] {
+  // Next to a destructive tool, a tool that changes the same thing stays.
+  if (rows.some(({ risk_level }) => risk_level === 'high')) return rows
+  return rows.filter(({ relevance, confidence }, at) => at === 0 || relevance > 0 || confidence)
+}
 
 /** What the categories of the shown tools are for. */
 function categoryLines(view: View, host: MetaHost, shown: readonly Pick<Row, 'name'>[]): Record<string, string> {
@@ -208,7 +222,7 @@ function formatRow(entry: ViewTool, relevance: number, full: boolean, callState:
   }
 }
 
-type Row = Pick<ReturnType<typeof formatRow>, 'name' | 'description'> & {
+type Row = Pick<ReturnType<typeof formatRow>, 'name' | 'description' | 'risk_level' | 'relevance'> & {
   readonly need?: number
   readonly confidence?: 'low'
   readonly needs?: CallNeed
