@@ -4,6 +4,8 @@ import { joinSentences, PegboardError } from '../core/errors.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { ContentBlock, ToolResult } from '../core/tool-result.ts'
 
+const QUESTION = 'The tool has a question for the user. Call the tool directly, so that the client can ask the user.'
+
 /** The result of a call in a form that can be stored: its data, or its error. */
 export type Outcome =
   | { readonly success: true; readonly data: unknown; readonly warnings?: readonly string[] }
@@ -17,7 +19,7 @@ export type Outcome =
 export function outcomeOf(result: ToolResult): { readonly outcome: Outcome; readonly files: readonly SentFile[] } {
   if (result.kind === 'input_required')
     return {
-      outcome: { success: false, code: 'E_CANNOT_ASK', error: 'E_CANNOT_ASK: It has a question; call it directly.' },
+      outcome: { success: false, code: 'E_CANNOT_ASK', error: `E_CANNOT_ASK: ${QUESTION}` },
       files: [],
     }
   if (result.kind === 'value') {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { shortenOutcome } from '../../src/exec/outcome.ts'
+import { outcomeOf, shortenOutcome } from '../../src/exec/outcome.ts'
 
 it('a long result is stored by its beginning and a hash, a short one and a failure unchanged', () => {
   const short = { success: true, data: { rows: ['x'.repeat(1_000)] } } as const
@@ -12,4 +12,14 @@ it('a long result is stored by its beginning and a hash, a short one and a failu
   })
   expect(long('a')).toEqual(long('a'))
   expect(long('a')).not.toEqual(long('b'))
+})
+
+it('a question is a failure that tells how the user can be asked', () => {
+  const { outcome } = outcomeOf({ kind: 'input_required', result: {} })
+  expect(outcome).toEqual({
+    success: false,
+    code: 'E_CANNOT_ASK',
+    error:
+      'E_CANNOT_ASK: The tool has a question for the user. Call the tool directly, so that the client can ask the user.',
+  })
 })
