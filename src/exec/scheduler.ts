@@ -54,6 +54,7 @@ export interface NewJob
 }
 
 export type ListedJob = Job & { readonly id: string }
+type RepeatedJob = Job & { readonly cron: string }
 
 export interface Scheduler {
   start(): Promise<void>
@@ -118,9 +119,9 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         return { ...rest, nextAt: again.nextAt, plannedAt: now, repeated: true }
       }
       const late = now - (job.nextAt ?? now)
-      if (job.cron === undefined && late > graceMs) return undefined
+      if (!isRepeated(job) && late > graceMs) return undefined
       const runs = job.runs + 1
-      const isLastRun = job.cron === undefined || (job.maxRuns > 0 && runs >= job.maxRuns)
+      const isLastRun = !isRepeated(job) || (job.maxRuns > 0 && runs >= job.maxRuns)
       const { lateMs: _before, repeated: _then, ...rest } = skipMissed(job, now)
       return {
         ...rest,
@@ -128,7 +129,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         runKey: randomUUID(),
         plannedAt: now,
         ...(late >= LATE_MS ? { lateMs: late } : {}),
-        nextAt: isLastRun ? null : nextRun(job.cron as string, job.timezone ?? 'UTC', now),
+        nextAt: isLastRun ? null : nextRunOf(job, now),
       }
     },
     dropped(job) {
@@ -138,9 +139,9 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       checkClock()
       return correctPlan(job, now)
     },
-    claimDelayMs({ cron, nextAt, again }, now) {
-      const tooLate = cron === undefined && !again && now - (nextAt ?? now) > graceMs
-      return tooLate ? Math.max(0, unsureUntil - ticksOf(clock)) : 0
+    claimDelayMs(job, now) {
+      const isTooLate = !isRepeated(job) && !job.again && now - (job.nextAt ?? now) > graceMs
+      return isTooLate ? Math.max(0, unsureUntil - ticksOf(clock)) : 0
     },
     lacksTool: ({ caller, tool }) => tool !== undefined && lacksTool(caller, tool),
     async run(id, _owner, job, mayPostpone) {
@@ -152,28 +153,13 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
           : await call({ id, caller, tool, params, callId: runKey, before: job.last, mayPostpone })
       if (last === POSTPONED) return last
       if (last && 'stopped' in last) return afterInterruption(id, owner, job, last.mayRepeat)
-      if (isOwnerGone(last) && job.cron !== undefined) return afterRefusal(id, owner, job, last)
+      if (isOwnerGone(last) && isRepeated(job)) return afterRefusal(id, owner, job, last)
       const notify = async (): Promise<void> => {
         if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
         else if (last && !(await sendToChannel(job, id, last)))
           inbox.add(owner, `Scheduled job ${nameOf({ ...job, id })}${lateOf(job)} ${formatOutcome(last)}`)
       }
-      const change = (current: Job): Job | undefined => {
-        if (current.nextAt === null) return undefined
-        const at = clock.now()
-        const { lateMs: _over, ...rest } = current
-        const done = { ...rest, lastAt: at, ...(last ? { last: shortenOutcome(last) } : {}) }
-        // Runs of one job never overlap, so the times that passed meanwhile are skipped.
-        if (current.nextAt > at || current.cron === undefined) return done
-        const { timezone = 'UTC' } = current
-        return {
-          ...done,
-          nextAt: nextRun(current.cron, timezone, at),
-          plannedAt: at,
-          skipped: (current.skipped ?? 0) + 1 + skippedRuns(current.cron, timezone, current.nextAt, at),
-        }
-      }
-      return { change, notify }
+      return { change: (current) => afterRun(current, last, clock.now()), notify }
     },
     abandoned: (id, owner, job) =>
       afterInterruption(
@@ -204,13 +190,12 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
    * A repeated job waits until its owner has access again: the run does not count, and the owner gets one notice about
    * all runs until then.
    */
-  function afterRefusal(id: string, owner: string, job: Job, last: Outcome): RunResult<Job> {
-    const { cron = '', timezone = 'UTC' } = job
+  function afterRefusal(id: string, owner: string, job: RepeatedJob, last: Outcome): RunResult<Job> {
     return {
       change: (current) => ({
         ...current,
         runs: job.repeated ? current.runs : current.runs - 1,
-        nextAt: current.nextAt ?? nextRun(cron, timezone, clock.now()),
+        nextAt: current.nextAt ?? nextRunOf(job, clock.now()),
         last: shortenOutcome(last),
       }),
       notify() {
@@ -244,10 +229,7 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     start: dueQueue.start,
     async add(caller, { when, ...newJob }) {
       const now = clock.now()
-      const nextAt =
-        newJob.cron === undefined
-          ? parseScheduleTime(when ?? '', now)
-          : nextRun(newJob.cron, newJob.timezone ?? 'UTC', now)
+      const nextAt = isRepeated(newJob) ? nextRunOf(newJob, now) : parseScheduleTime(when ?? '', now)
       const owner = lastingOwner(caller)
       const id = newJob.label === undefined ? randomId() : idOf(key(), owner, newJob.label)
       const job: Job = {
@@ -279,6 +261,12 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
   }
 }
 
+const isRepeated = <T extends Pick<Job, 'cron'>>(job: T): job is T & { readonly cron: string } => job.cron !== undefined
+const nextRunOf = ({ cron, timezone = 'UTC' }: Pick<RepeatedJob, 'cron' | 'timezone'>, after: number): number =>
+  nextRun(cron, timezone, after)
+const skippedRunsOf = ({ cron, timezone = 'UTC' }: RepeatedJob, from: number, to: number): number =>
+  skippedRuns(cron, timezone, from, to)
+
 /** The same id for the same label, so that of two jobs made at once one replaces the other. */
 const idOf = (key: Buffer, owner: string, label: string): string =>
   toId(
@@ -293,21 +281,33 @@ const nameOf = ({ label, tool, id }: Partial<Pick<ListedJob, 'label' | 'tool' | 
 /** The job with a corrected time if it was planned by a clock that was ahead; else `undefined`. */
 function correctPlan(job: Job, now: number): Job | undefined {
   const plannedAt = job.plannedAt ?? Math.max(job.createdAt, job.lastAt ?? 0)
-  const ahead = plannedAt - now
+  const aheadMs = plannedAt - now
+  if (aheadMs < 1_000) return undefined
   // A repeated run is due at any time.
-  if (job.again && ahead >= 1_000) return { ...job, nextAt: now, plannedAt: now }
-  if (ahead < 1_000 || job.nextAt === null) return undefined
-  if (job.cron === undefined) return job.relative ? { ...job, nextAt: job.nextAt - ahead, plannedAt: now } : undefined
-  const { cron, timezone = 'UTC' } = job
-  const nextAt = nextRun(cron, timezone, now)
-  const interval = nextRun(cron, timezone, nextAt) - nextAt
-  return ahead < Math.min(WRONG_MS, interval) ? undefined : { ...job, nextAt, plannedAt: now }
+  if (job.again) return { ...job, nextAt: now, plannedAt: now }
+  if (job.nextAt === null) return undefined
+  // A span is counted again. A time of day is the same on a correct clock.
+  if (!isRepeated(job)) return job.relative ? { ...job, nextAt: job.nextAt - aheadMs, plannedAt: now } : undefined
+  const nextAt = nextRunOf(job, now)
+  const intervalMs = nextRunOf(job, nextAt) - nextAt
+  return aheadMs < Math.min(WRONG_MS, intervalMs) ? undefined : { ...job, nextAt, plannedAt: now }
+}
+
+/** The job after a run that ended at `at`; undefined if it was the last one. */
+function afterRun(job: Job, last: Outcome | undefined, at: number): Job | undefined {
+  const { lateMs: _over, nextAt, ...rest } = job
+  if (nextAt === null) return undefined
+  const done = { ...rest, nextAt, lastAt: at, ...(last ? { last: shortenOutcome(last) } : {}) }
+  if (nextAt > at || !isRepeated(job)) return done
+  // Runs of one job never overlap, so the times that passed meanwhile are skipped.
+  const skipped = (job.skipped ?? 0) + 1 + skippedRunsOf(job, nextAt, at)
+  return { ...done, nextAt: nextRunOf(job, at), plannedAt: at, skipped }
 }
 
 /** Counts the missed times, without the one that runs now. */
 function skipMissed(job: Job, now: number): Job {
-  if (job.cron === undefined || job.nextAt === null) return job
-  const missed = skippedRuns(job.cron, job.timezone ?? 'UTC', job.nextAt, now)
+  if (!isRepeated(job) || job.nextAt === null) return job
+  const missed = skippedRunsOf(job, job.nextAt, now)
   return missed === 0 ? job : { ...job, skipped: (job.skipped ?? 0) + missed }
 }
 
