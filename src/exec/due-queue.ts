@@ -101,6 +101,7 @@ const MAX_MISSING = 50
 const RETRY_MS = 1_000
 /** If this process was suspended for this long between claim and run, other processes may consider it dead. */
 const MAX_SUSPENDED_MS = 5_000
+const DROPPED = 'the result of this process is dropped'
 
 /**
  * Runs each due entry once, however many processes share the table. A process claims an entry by writing it first; the
@@ -120,7 +121,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
   /** Does not throw: the check of all entries at start-up finds an entry without an alarm. */
   const trySetAlarm = (id: string, due: DueEntry): Promise<void> =>
     setAlarm(id, due).catch((error: unknown) =>
-      log.warn('cannot set the alarm for a due job', { id, error: messageOf(error) }),
+      log.warn('cannot set the alarm for a job or watcher', { id, error: messageOf(error) }),
     )
 
   const running = new Set<string>()
@@ -164,26 +165,30 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
     else if (await table.delete(id, row.revision)) options.dropped?.(value)
   }
 
-  /** The entry with its current time. If it is gone or runs, returns `undefined`, and sets an alarm where that is needed. */
+  /** The entry with its current time, if this process may run it. If not, sets an alarm where that is needed. */
   async function findIdle(id: string): Promise<StoredDocument<T> | undefined> {
-    let row = await table.get(id)
+    const row = await table.get(id)
     if (!row) return undefined
-    const { owner } = row
     if (stopped) {
       // With several processes, another one then gets the alarm.
       await alarms.set(id, clock.now())
       return undefined
     }
     const { by } = row.value
-    if (by !== undefined) {
-      if (!(await hasRunEnded(id, by))) {
-        await alarms.set(id, nextCheckAt(clock.now()))
-        return undefined
-      }
-      await finishAbandoned(id, owner, by)
-      row = await findUnclaimed(id)
+    if (by === undefined) return await replan(row)
+    if (!(await hasRunEnded(id, by))) {
+      await alarms.set(id, nextCheckAt(clock.now()))
+      return undefined
     }
-    if (!row || !options.replan(row.value, clock.now())) return row
+    await finishAbandoned(id, row.owner, by)
+    const unclaimed = await findUnclaimed(id)
+    return unclaimed && (await replan(unclaimed))
+  }
+
+  /** Stores a new time if the clock was set since the entry was planned. Returns the current entry, if it does not run. */
+  async function replan(row: StoredDocument<T>): Promise<StoredDocument<T> | undefined> {
+    const { id, owner } = row
+    if (!options.replan(row.value, clock.now())) return row
     await update(id, owner, (value) => (value.by === undefined ? (options.replan(value, clock.now()) ?? value) : value))
     return await findUnclaimed(id)
   }
@@ -216,27 +221,34 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
 
   /** @param next the entry during its run */
   async function claimAndRun(row: StoredDocument<T>, next: T, now: number): Promise<void> {
-    const { id, owner, value: before } = row
+    const { id, owner } = row
     // A second alarm must not end the first run.
     if (running.has(id)) return
     running.add(id)
     const startedAt = ticksOf(clock)
     try {
+      // Before the claim: without a heartbeat, other processes would consider this process dead.
       await instance.begin()
       const { missing: _before, ...rest } = next
       const claimed = { ...rest, by: instance.id } as T
-      // Another process was faster.
-      if ((await table.put({ id, owner, value: claimed }, row.revision)) === undefined) return
+      const isFirst = (await table.put({ id, owner, value: claimed }, row.revision)) !== undefined
+      if (!isFirst) return
       await trySetAlarm(id, claimed)
-      if (ticksOf(clock) - startedAt >= MAX_SUSPENDED_MS && !(await isOurs(id, claimed))) return
-      const result = await options.run(id, owner, claimed, mayPostpone(before.missing, now))
-      if (result === POSTPONED) return await storeResult(id, owner, undoClaim(before, claimed, now))
-      if (await isOurs(id, claimed)) await result.notify?.()
-      await storeResult(id, owner, (value) => result.change(value))
+      const wasSuspended = ticksOf(clock) - startedAt >= MAX_SUSPENDED_MS
+      if (wasSuspended && !(await isRunWanted(id, claimed))) return
+      await run(row, claimed, now)
     } finally {
       running.delete(id)
       instance.end()
     }
+  }
+
+  async function run({ id, owner, value: before }: StoredDocument<T>, claimed: T, now: number): Promise<void> {
+    const result = await options.run(id, owner, claimed, mayPostpone(before.missing, now))
+    if (result === POSTPONED) return await storeResult(id, owner, undoClaim(before, claimed, now))
+    // The notice comes first: if this process dies before it stores the result, the owner has it nevertheless.
+    if (await isRunWanted(id, claimed)) await result.notify?.()
+    await storeResult(id, owner, (value) => result.change(value))
   }
 
   /** The entry as if it had not been claimed, with changes that were made meanwhile. */
@@ -249,12 +261,17 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
       return value.nextAt === claimed.nextAt ? { ...before, by: value.by, missing } : value
     }
 
-  /** True if this process notifies the owner, even if another entry has replaced this one under the same id. */
-  async function isOurs(id: string, claimed: T): Promise<boolean> {
+  /** False if the entry was cancelled during its run, or another process has taken it over. */
+  async function isRunWanted(id: string, claimed: T): Promise<boolean> {
     const row = await retryUntilReached(id, () => table.get(id))
-    if (row && (row.value.by === instance.id || row.value.createdAt !== claimed.createdAt)) return true
-    if (row) log.warn('another process has taken it over; its result here is dropped', { id })
-    else log.info('it was cancelled, or another process has taken it over; its result here is dropped', { id })
+    if (!row) {
+      log.info(`a job or watcher was cancelled, or another process has taken it over; ${DROPPED}`, { id })
+      return false
+    }
+    // A new entry under the same id, such as a job with the same label, does not cancel this run.
+    const isReplaced = row.value.createdAt !== claimed.createdAt
+    if (isReplaced || row.value.by === instance.id) return true
+    log.warn(`another process has taken over a job or watcher of this process; ${DROPPED}`, { id })
     return false
   }
 
@@ -271,7 +288,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
       try {
         return await work()
       } catch (error) {
-        log.error('cannot store its result', { id, error: messageOf(error) })
+        log.error('cannot read or store a job or watcher', { id, error: messageOf(error) })
         if (stopped) return undefined
         await new Promise<void>((resolve) => clock.after(RETRY_MS, resolve))
       }

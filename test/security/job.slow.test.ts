@@ -348,7 +348,7 @@ test.runIf(fleetRuns && process.platform === 'linux')(
       expect([n, runs.map(({ pid }) => pid), told(n)]).toEqual([n, ran, said])
       expect(new Set(runs.map(({ key }) => key)).size).toBe(1)
     }
-    expect(mortal.stderr().split('another process has taken it over').length - 1).toBe(held.length)
+    expect(mortal.stderr().split('the result of this process is dropped').length - 1).toBe(held.length)
   },
   60_000,
 )
