@@ -125,13 +125,17 @@ async function makeFolderIfMissing(path: string): Promise<void> {
 }
 
 export function checkTarget(before: Stats, shown: string): void {
-  const refuse = (what: string, code: 'E_NOT_REGULAR_FILE' | 'E_PATH_DENIED', hint: string): ToolError =>
+  const createTargetError = (what: string, code: 'E_NOT_REGULAR_FILE' | 'E_PATH_DENIED', hint: string): ToolError =>
     new ToolError(`'${shown}' ${what}.`, { code, hint })
   if (before.isSymbolicLink())
-    throw refuse('is a symbolic link', 'E_NOT_REGULAR_FILE', 'Write to the file it leads to.')
-  if (!before.isFile()) throw refuse('is not a regular file', 'E_NOT_REGULAR_FILE', 'Use another name.')
+    throw createTargetError('is a symbolic link', 'E_NOT_REGULAR_FILE', 'Write to the file it leads to.')
+  if (!before.isFile()) throw createTargetError('is not a regular file', 'E_NOT_REGULAR_FILE', 'Use another name.')
   if (before.nlink > 1)
-    throw refuse('has several hard links, and some may be in other folders', 'E_PATH_DENIED', 'Write to a new file.')
+    throw createTargetError(
+      'has several hard links, and some may be in other folders',
+      'E_PATH_DENIED',
+      'Write to a new file.',
+    )
 }
 
 export const createExistsError = (shown: string): ToolError =>

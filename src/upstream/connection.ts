@@ -17,8 +17,8 @@ import type { ProcessServices, UpstreamShared } from './upstream-shared.ts'
 
 export type RequestOptions = Omit<FastRequest, 'onLimit'>
 
-/** What a server says about itself. Unchecked, except for the lengths. */
-export interface ServerSelf {
+/** What a server says about itself: its `serverInfo`. Unchecked, except for the lengths. */
+export interface Implementation {
   readonly name: string
   readonly version: string
   /** Its description, or else the beginning of its instructions. */
@@ -31,7 +31,7 @@ export interface Connection {
   /** Result of the era probe; `none`: not probed. */
   readonly probe: 'answered' | 'silent' | 'none'
   readonly capabilities: Json
-  readonly server: ServerSelf | undefined
+  readonly implementation: Implementation | undefined
   /** Ids of the Pegboards that its tools come through, from its last list. */
   readonly gateways: readonly string[]
   /**

@@ -37,14 +37,14 @@ const REQUIRED_MEMBERS: Readonly<Record<string, Check>> = {
 }
 
 /** Moves resources of a tool result that have an address of Pegboard to a URN of their server. */
-export function withoutOwnSchemes(server: string, result: Json): Json {
+export function withoutOwnSchemes(serverId: string, result: Json): Json {
   const { content } = mayLink(result) ? result : {}
   if (!Array.isArray(content)) return result
   const moved = content.map((block: Json) => {
     const resource = block['type'] === 'resource_link' ? block : (block['resource'] as Json | undefined)
     const uri = resource?.['uri']
     if (typeof uri !== 'string' || !isOwnScheme(uri)) return block
-    const renamedResource = { ...resource, uri: `urn:${server}:${uri}` }
+    const renamedResource = { ...resource, uri: `urn:${serverId}:${uri}` }
     return resource === block ? renamedResource : { ...block, resource: renamedResource }
   })
   return moved.every((block, at) => block === content[at]) ? result : { ...result, content: moved }

@@ -28,11 +28,17 @@ export function createEraHistory() {
    * probe then alternate, one process each. `undefined` for other servers.
    */
   let alternatingProbe: 'probe' | 'plain' | undefined
-  const history = {
-    verdict: undefined as EraVerdict | undefined,
+  let verdict: EraVerdict | undefined
+  return {
+    get verdict(): EraVerdict | undefined {
+      return verdict
+    },
+    /** Sets what an earlier run or another connection to the server learned. */
+    restore(learned: EraVerdict | undefined): void {
+      verdict = learned
+    },
     /** Begins a connection attempt. */
     begin(at: number) {
-      const { verdict } = history
       hasConnected ||= verdict !== undefined
       const known = verdict && isStale(verdict, at) ? undefined : verdict
       let probeFatal = false
@@ -50,25 +56,23 @@ export function createEraHistory() {
         connected({ era, transport, probe }: Connection): void {
           const silent = era === 'legacy' && probe === 'silent' ? { silent: true as const } : {}
           // If the era was not probed this time, the verdict keeps its age.
-          history.verdict =
-            probe === 'none' && known?.era === era ? { ...known, transport } : { era, transport, at, ...silent }
+          verdict = probe === 'none' && known?.era === era ? { ...known, transport } : { era, transport, at, ...silent }
           hasConnected = true
           alternatingProbe = undefined
         },
         /** The server answered the probe too late for this connection, but in time for the next. */
         answeredLate({ transport }: Connection): void {
-          history.verdict = { era: 'modern', transport, at }
+          verdict = { era: 'modern', transport, at }
         },
         failed(): void {
           // The server may have been replaced by another version.
-          history.verdict = undefined
+          verdict = undefined
           const alternates = alternatingProbe !== undefined || probeFatal
           alternatingProbe = alternatingProbe === 'probe' && probeFatal ? 'plain' : alternates ? 'probe' : undefined
         },
       }
     },
   }
-  return history
 }
 
 export type EraHistory = ReturnType<typeof createEraHistory>

@@ -343,14 +343,14 @@ const MAX_MESSAGE = 16_000
 const shortMessage = (text: string): string =>
   text.length > MAX_MESSAGE ? `${truncate(text, MAX_MESSAGE)}… (${text.length - MAX_MESSAGE} more characters)` : text
 
-function failureOf(server: string, error: unknown): ProtocolFailure {
+function failureOf(serverId: string, error: unknown): ProtocolFailure {
   if (!isRecord(error)) return new ProtocolFailure(-32603, 'unreadable error')
   sanitize(error)
   const { code, message, data } = error
-  attributeData(server, data)
+  attributeData(serverId, data)
   return new ProtocolFailure(
     typeof code === 'number' ? code : -32603,
-    typeof message === 'string' ? attributeError(server, shortMessage(message)) : '',
+    typeof message === 'string' ? attributeError(serverId, shortMessage(message)) : '',
     data,
   )
 }

@@ -10,7 +10,7 @@ import { createRequestMeta, ownCapabilities } from './request-meta.ts'
 /** A 2025-era server's answer to the handshake. */
 export interface LegacyHandshake {
   readonly capabilities: Json
-  readonly server: { readonly name: string; readonly version: string; readonly description?: unknown }
+  readonly serverInfo: { readonly name: string; readonly version: string; readonly description?: unknown }
   readonly instructions: unknown
 }
 
@@ -52,7 +52,7 @@ export async function legacyHandshake(options: LegacyHandshakeOptions): Promise<
   if (!isRecord(capabilities) || typeof name !== 'string' || typeof version !== 'string')
     throw new Error('it sent no valid serverInfo and capabilities')
   fastRequests.send({ jsonrpc: '2.0', method: 'notifications/initialized' })
-  return { capabilities, server: { name, version, description }, instructions }
+  return { capabilities, serverInfo: { name, version, description }, instructions }
 }
 
 const showValue = (value: unknown): string => toPrintable(String(value)).slice(0, 40)

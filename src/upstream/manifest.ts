@@ -3,7 +3,7 @@ import { isRecord, type Json } from '../core/is-record.ts'
 import { once } from '../core/once.ts'
 import type { Effect } from '../core/tool.ts'
 import type { BytesStore } from '../state/file-store.ts'
-import type { ServerSelf } from './connection.ts'
+import type { Implementation } from './connection.ts'
 import type { EraVerdict } from './era-history.ts'
 import type { Listing } from './read-listing.ts'
 import type { ToolRecord } from './tool-definition.ts'
@@ -13,7 +13,8 @@ import type { ServerSettings } from './upstream-settings.ts'
 export interface Manifest extends Omit<Listing, 'missing'> {
   readonly verdict: EraVerdict
   readonly capabilities: Json
-  readonly server?: ServerSelf | undefined
+  /** Called `implementation` elsewhere. Stored under this name since earlier versions. */
+  readonly server?: Implementation | undefined
   /** Duration of the last start in milliseconds. */
   readonly startMs?: number | undefined
   /** True if the server has sent requests to clients. */

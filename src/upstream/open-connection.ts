@@ -7,7 +7,7 @@ import type { Message } from '../core/jsonrpc.ts'
 import { truncate } from '../core/truncate.ts'
 import { createChangeSubscriptions } from './change-subscriptions.ts'
 import { checkedFailure, checkedInput, type InputRules } from './check-input.ts'
-import type { Connection, ConnectOptions, ServerSelf } from './connection.ts'
+import type { Connection, ConnectOptions, Implementation } from './connection.ts'
 import { notMcp, statusOf } from './error-reasons.ts'
 import { createFastRequests, type FastRequests } from './fast-requests.ts'
 import { type LegacyHandshake, legacyHandshake } from './legacy-handshake.ts'
@@ -246,8 +246,8 @@ export async function openConnection(
     era,
     probe,
     capabilities,
-    server: selfOf(
-      handshake?.server ?? client?.getServerVersion(),
+    implementation: implementationOf(
+      handshake?.serverInfo ?? client?.getServerVersion(),
       handshake?.instructions ?? client?.getInstructions(),
     ),
     request(method, params, requestOptions) {
@@ -292,9 +292,12 @@ const loggerOf = (id: string, theirs: unknown): string =>
 
 const ABOUT_CHARACTERS = 512
 
-function selfOf(server: LegacyHandshake['server'] | undefined, instructions: unknown): ServerSelf | undefined {
-  if (!server) return undefined
-  const { name, version, description } = server
+function implementationOf(
+  serverInfo: LegacyHandshake['serverInfo'] | undefined,
+  instructions: unknown,
+): Implementation | undefined {
+  if (!serverInfo) return undefined
+  const { name, version, description } = serverInfo
   const about = [description, instructions].find((text) => typeof text === 'string' && text.trim() !== '')
   return {
     name: truncate(name, 256),

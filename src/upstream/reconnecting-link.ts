@@ -37,7 +37,7 @@ export interface ReconnectingLink {
   /** The connection, if it can be used now. */
   readonly live: Connection | undefined
   readonly status: Pick<LinkStatus, 'patient' | 'nextAttemptAt'>
-  readonly eras: Pick<EraHistory, 'verdict'>
+  readonly eras: Pick<EraHistory, 'verdict' | 'restore'>
   /** The end of the stderr of the current or last process. */
   stderrTail(): string
   /** Connects after this delay, or earlier if a caller needs it. */

@@ -11,20 +11,20 @@ const SERVER = 'pegboard/server'
  * connection.
  * @throws ProtocolFailure -32602 for a question that no client should show
  */
-export function relayedAsk(method: string, params: Json, server: string): Json {
+export function relayedAsk(method: string, params: Json, serverId: string): Json {
   const { _meta, ...rest } = params
   const { progressToken: _theirs, [RELATED]: _task, ...meta } = (_meta ?? {}) as Record<string, unknown>
   if (method !== 'elicitation/create') {
-    const withServer = { ...rest, _meta: { ...meta, [SERVER]: server } }
+    const withServer = { ...rest, _meta: { ...meta, [SERVER]: serverId } }
     if (method !== 'sampling/createMessage') return withServer
     const { systemPrompt } = rest as { systemPrompt?: unknown }
-    const notice = `The MCP server ${server} asks for this completion.`
+    const notice = `The MCP server ${serverId} asks for this completion.`
     return { ...withServer, systemPrompt: typeof systemPrompt === 'string' ? `${notice}\n\n${systemPrompt}` : notice }
   }
   const { message, mode, url } = rest as { message?: unknown; mode?: unknown; url?: unknown }
   const baseParams = Object.keys(meta).length > 0 ? { ...rest, _meta: meta } : rest
   if (typeof message !== 'string') throw new ProtocolFailure(-32602, 'The question has no message')
-  const attributedMessage = attributeLines(message, server)
+  const attributedMessage = attributeLines(message, serverId)
   if (mode === 'url') {
     const page = pageOf(url)
     // The host in ASCII (`xn--…`), which reveals look-alike letters.
@@ -55,11 +55,11 @@ const LINE_ENDS = /\s*[\n\v\f\r\u0085\u2028\u2029]\s*/g
 const LONG_BLANKS = /\s{17,}/g
 
 /** Puts the server's name before each line, so that no line looks like a question of Pegboard. Removes blank lines. */
-const attributeLines = (message: string, server: string): string =>
+const attributeLines = (message: string, serverId: string): string =>
   limitLength(message, MAX_MESSAGE)
     .split(LINE_END)
     .filter((line, at) => at === 0 || line.trim() !== '')
-    .map((line) => `${server}: ${line.replaceAll(LONG_BLANKS, ' ')}`)
+    .map((line) => `${serverId}: ${line.replaceAll(LONG_BLANKS, ' ')}`)
     .join('\n')
 
 function limitLength(text: string, max: number): string {

@@ -29,8 +29,8 @@ export function createTimestamps(clock: Clock): Timestamps {
 
 /** Storage for the times since when servers have had their resources. */
 export interface ClaimStore {
-  get(server: string): unknown
-  set(server: string, since: Readonly<Record<string, number>>): void
+  get(serverId: string): unknown
+  set(serverId: string, since: Readonly<Record<string, number>>): void
 }
 
 /**

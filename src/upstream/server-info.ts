@@ -1,12 +1,14 @@
 import { messageOf } from '../core/errors.ts'
+import type { Implementation } from './connection.ts'
 import type { EraVerdict } from './era-history.ts'
 import { type Brief, decodeManifest, encodeManifest, type Manifest, manifestKey } from './manifest.ts'
 import type { Habits } from './per-client-queue.ts'
 import { emptyListing, type Listing } from './read-listing.ts'
 import type { ServerContext } from './upstream-shared.ts'
 
-export interface KnownServer extends Pick<Manifest, 'capabilities' | 'server' | 'startMs' | 'asks' | 'gateways'> {
+export interface KnownServer extends Pick<Manifest, 'capabilities' | 'startMs' | 'asks' | 'gateways'> {
   readonly listing: Listing
+  readonly implementation?: Implementation | undefined
 }
 
 /**
@@ -49,8 +51,8 @@ export function createServerInfo({ settings, shared, log }: ServerContext, asksC
       try {
         const manifest = line && decodeManifest(line, () => manifests?.get(key), outdated)
         if (!manifest) return undefined
-        const { verdict, capabilities, server, startMs, asks, gateways } = manifest
-        known = { listing: manifest, capabilities, server, startMs, asks, gateways }
+        const { verdict, capabilities, server: implementation, startMs, asks, gateways } = manifest
+        known = { listing: manifest, capabilities, implementation, startMs, asks, gateways }
         return verdict
       } catch (error) {
         log.warn(`its cached tool list cannot be used, so Pegboard reads it again: ${messageOf(error)}`)
@@ -61,9 +63,9 @@ export function createServerInfo({ settings, shared, log }: ServerContext, asksC
     save(verdict: EraVerdict, briefOf: (listing: Listing) => Brief): void {
       // When the process is idle, because encoding costs as much as reading the lists did.
       saveLater.schedule(key, () => {
-        const { listing, ...facts } = known
+        const { listing, implementation: server, ...facts } = known
         try {
-          manifests?.set(key, encodeManifest({ verdict, ...facts, ...listing, brief: briefOf(listing) }))
+          manifests?.set(key, encodeManifest({ verdict, server, ...facts, ...listing, brief: briefOf(listing) }))
         } catch (error) {
           // It only affects the next start, which reads the lists again.
           log.warn(`cannot cache its tool list: ${messageOf(error)}`)

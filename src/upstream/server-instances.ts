@@ -180,7 +180,7 @@ export function createInstances(options: InstancesOptions) {
         options.notification(method, params, attributed, link, who)
       },
     })
-    link.eras.verdict = main.eras.verdict
+    link.eras.restore(main.eras.verdict)
     const instance: Instance = {
       key,
       taskPrefix: randomId(),

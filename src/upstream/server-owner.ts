@@ -48,7 +48,7 @@ export function createServerOwner(
   function applySettings(): void {
     const { maxConcurrent, maxQueued, where } = settings()
     capacity = { maxConcurrent, maxQueued, setting: `${where}.maxQueued` }
-    const about = (): string | undefined => info.known.server?.about
+    const about = (): string | undefined => info.known.implementation?.about
     const options = { id, module, settings: settings(), capacity, shared, log, endpoints, claims }
     // Spread last: Node 20 creates a hidden class for each property after a spread, again for each server.
     publisher = createPublisher({ call, available, runsAsTask: mayRunAsTask, about, ...options })
@@ -135,7 +135,7 @@ export function createServerOwner(
      */
     load(startedTogetherAt: number): boolean {
       const verdict = info.load(discardManifest)
-      link.eras.verdict = verdict
+      link.eras.restore(verdict)
       claims.begin(startedTogetherAt)
       state = verdict ? 'known' : 'configured'
       publishKnown()
@@ -155,8 +155,8 @@ export function createServerOwner(
     /** Publishes lists that were just read. */
     publish(read: FreshListing, connection: Connection, startMs = info.known.startMs): void {
       const { definitions, pages: _pages, ...listing } = read
-      const { server, capabilities, gateways } = connection
-      info.update({ listing, server, capabilities, gateways, startMs })
+      const { implementation, capabilities, gateways } = connection
+      info.update({ listing, implementation, capabilities, gateways, startMs })
       state = 'ready'
       reason = undefined
       detail = undefined
@@ -171,7 +171,7 @@ export function createServerOwner(
     applySettings,
     save,
     status(): Omit<UpstreamStatus, 'instance' | 'instances'> {
-      const { listing, server: self, startMs } = info.known
+      const { listing, implementation, startMs } = info.known
       const { target, start } = settings()
       const isShown = !publisher.isQuarantined
       return {
@@ -181,7 +181,7 @@ export function createServerOwner(
         tools: publisher.tools,
         ...(listing.notes?.length && isShown ? { notes: listing.notes } : {}),
         transport: link.live?.transport ?? link.eras.verdict?.transport ?? target.kind,
-        ...(self?.version && isShown ? { version: self.version } : {}),
+        ...(implementation?.version && isShown ? { version: implementation.version } : {}),
         start,
         pending:
           (link.status.patient && state !== 'ready') ||

@@ -51,10 +51,10 @@ export interface ServerRequestRouterOptions {
   refused(method: string, why: string): void
 }
 
-/** @param server name shown with every question @param send writes the response to the server */
+/** @param serverId shown with every question @param send writes the response to the server */
 export function createServerRequestRouter(
   allowed: readonly ServerRequestKind[],
-  server: string,
+  serverId: string,
   send: (response: Message) => void,
   { habits, clock, refused }: ServerRequestRouterOptions,
 ): ServerRequestRouter {
@@ -93,7 +93,7 @@ export function createServerRequestRouter(
     if (!allowed.includes(ask)) throw new ProtocolFailure(-32601, `${ask} is switched off for this server`)
     let question: Json
     try {
-      question = relayedAsk(method, params, server)
+      question = relayedAsk(method, params, serverId)
     } catch (error) {
       refused(method, messageOf(error))
       throw error

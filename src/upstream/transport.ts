@@ -43,7 +43,7 @@ export interface UpstreamTransport {
 /** Records what servers answer, or answers in their place. */
 export interface RecordAndReplay {
   /** @returns the transport with which to use this one */
-  readonly record?: (server: string, transport: UpstreamTransport) => UpstreamTransport
+  readonly record?: (serverId: string, transport: UpstreamTransport) => UpstreamTransport
   /** Opens a recording instead of the server. @throws PegboardError E_RECORDING, E_NOT_RECORDED */
-  readonly replay?: (server: string) => UpstreamTransport
+  readonly replay?: (serverId: string) => UpstreamTransport
 }

@@ -11,15 +11,15 @@ export type OpenBrowser = (url: string) => Promise<void>
  * @throws PegboardError E_SSRF_BLOCKED
  */
 export function browserUrl(url: URL): string {
-  const refused = (why: string): PegboardError =>
+  const createBrowserError = (why: string): PegboardError =>
     new PegboardError('E_SSRF_BLOCKED', `The login page is not opened: ${why}.`, {
       hint: 'The authorization server sent an address that is not safe to open in a browser.',
     })
-  if (!isSafeUrl(url)) throw refused(`its address begins with ${url.protocol} and not with https:`)
-  if (url.username !== '' || url.password !== '') throw refused('its address carries a user or password')
+  if (!isSafeUrl(url)) throw createBrowserError(`its address begins with ${url.protocol} and not with https:`)
+  if (url.username !== '' || url.password !== '') throw createBrowserError('its address carries a user or password')
   // Percent-encodes quotes, blanks and line breaks that the URL parser leaves.
   const text = url.href.replace(/[^\w\-.~:/?#[\]@!$&()*+,;=%]/g, (char) => encodeURIComponent(char).replace("'", '%27'))
-  if (!/^[\w.:[\]-]+$/.test(url.host)) throw refused('its host is not a name')
+  if (!/^[\w.:[\]-]+$/.test(url.host)) throw createBrowserError('its host is not a name')
   return text
 }
 
