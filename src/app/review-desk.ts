@@ -209,27 +209,21 @@ function waitingTool(
 }
 
 const otherToolsThan = (desk: ReviewDesk, id: string): OtherTools =>
-  mergeOtherTools(() =>
-    [...desk.entries].flatMap(([one, { module, tools }]) => {
-      const other = configName(one)
-      return one === id || !tools
-        ? []
-        : [
-            otherToolsOf(() =>
-              tools.map(({ name, text }) => ({
-                name,
-                get description() {
-                  return descriptionIn(text)
-                },
-                spellings: () => [
-                  name,
-                  ...[`${other}.${name}`, `${module}.${name}`, `${other}__${name}`, `${other}:${name}`],
-                ],
-              })),
-            ),
-          ]
-    }),
-  )
+  mergeOtherTools(() => [...desk.entries].flatMap(([other, entry]) => (other === id ? [] : toolsOf(other, entry))))
+
+function toolsOf(id: string, { module, tools }: ReviewEntry): OtherTools[] {
+  if (!tools) return []
+  const server = configName(id)
+  const listTools = () =>
+    tools.map(({ name, text }) => ({
+      name,
+      get description() {
+        return descriptionIn(text)
+      },
+      spellings: () => [name, `${server}.${name}`, `${module}.${name}`, `${server}__${name}`, `${server}:${name}`],
+    }))
+  return [otherToolsOf(listTools)]
+}
 
 /** The description in a definition; empty if the JSON cannot be parsed. */
 function descriptionIn(text: string): string {
