@@ -1,6 +1,6 @@
 import { getOrInsert } from '../core/get-or-insert.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
-import { distinctName } from '../core/tool-names.ts'
+import { findFreeName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
 import { findAbsentHolder, freeUnwantedNames, type IsReserved } from './name-holders.ts'
 import type { Owner, Prompt } from './owner.ts'
@@ -41,7 +41,9 @@ export function promptNames(
     const absentHolder = findAbsentHolder(holder, ids, isReserved)
     const allowed = absentHolder ? [] : group.filter(({ id }) => claimedBy({ name, module: id }) === undefined)
     const winner = allowed.find(({ id }) => id === holder) ?? allowed[0]
-    for (const one of group) if (one !== winner) renamed.set(one.prompt, findFreeName(name, one.id, promptsByName))
+    const isTaken = (free: string): boolean => promptsByName.has(free)
+    for (const one of group)
+      if (one !== winner) renamed.set(one.prompt, findFreeName(name, `${one.id} ${name}`, isTaken))
     if (absentHolder) {
       const kept = describePrompt(absentHolder)
       clashes.push({ name, ids: describePrompts([absentHolder, ...ids]), kept, isAway: true, isPrompt: true })
@@ -60,11 +62,3 @@ export function promptNames(
 
 const describePrompt = (id: string): string => `a prompt of ${id}`
 const describePrompts = (ids: readonly string[]): string[] => ids.map(describePrompt).sort()
-
-/** Depends only on the prompt and its owner, so that it stays the same whatever else is configured. */
-function findFreeName(name: string, id: string, takenNames: ReadonlyMap<string, unknown>): string {
-  for (let seed = `${id} ${name}`; ; seed += '#') {
-    const free = distinctName(name, seed)
-    if (!takenNames.has(free)) return free
-  }
-}

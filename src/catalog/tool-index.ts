@@ -1,7 +1,7 @@
 import { groupBy } from '../core/group-by.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import type { Tool } from '../core/tool.ts'
-import { actionOf, distinctName } from '../core/tool-names.ts'
+import { actionOf, findFreeName } from '../core/tool-names.ts'
 import type { NameClash } from './name-clashes.ts'
 import { findAbsentHolder, freeUnwantedNames, type IsReserved } from './name-holders.ts'
 import { type OwnerNames, otherOwnerIn } from './owner-names.ts'
@@ -36,7 +36,8 @@ export function indexTools(
   const toolsByName = groupBy(allTools, ({ name }) => name.toLowerCase())
   const clashes: NameClash[] = []
   const newNames = new Map<Tool, string>()
-  const rename = (tool: Tool): void => void newNames.set(tool, findFreeName(tool, toolsByName))
+  const isTaken = (name: string): boolean => toolsByName.has(name.toLowerCase())
+  const rename = (tool: Tool): void => void newNames.set(tool, findFreeName(tool.name, tool.id, isTaken))
   for (const [folded, group] of toolsByName) {
     const ids = group.map(({ id }) => id).sort()
     const holder = holders.get(folded)
@@ -53,14 +54,11 @@ export function indexTools(
     const [winner] = keepers
     if (winner) holders.set(folded, winner.id)
     else holders.delete(folded)
-    if (!winner || allowed.length < group.length) {
-      const { name } = byId.get(ids[0] as string) as Tool
-      const owner = group.length > 1 || reserved.has(folded) ? undefined : otherOwnerIn(group[0] as Tool, names)
-      clashes.push({ name, ids, ...omitUndefined({ kept: winner?.id, owner }) })
-    } else if (group.length > 1) {
-      const isCase = keepers.length === group.length
-      clashes.push({ name: winner.name, ids, kept: winner.id, ...(isCase ? { isCase } : {}) })
-    }
+    if (winner && group.length === 1) continue
+    const { name } = (allowed.length === group.length ? winner : byId.get(ids[0] as string)) as Tool
+    const isCase = keepers.length === group.length
+    const owner = group.length === 1 && !reserved.has(folded) ? otherOwnerIn(group[0] as Tool, names) : undefined
+    clashes.push({ name, ids, ...omitUndefined({ kept: winner?.id, owner }), ...(isCase ? { isCase } : {}) })
   }
   freeUnwantedNames(holders, toolsByName, isReserved)
 
@@ -91,14 +89,6 @@ function listKeepers(candidates: readonly Tool[]): readonly Tool[] {
   for (const tool of candidates)
     if (tool.module === winner.module && !byName.has(tool.name)) byName.set(tool.name, tool)
   return [...byName.values()]
-}
-
-/** Depends only on the tool's own name and id, so that it stays the same whatever else is configured. */
-function findFreeName(tool: Tool, takenNames: ReadonlyMap<string, unknown>): string {
-  for (let seed = tool.id; ; seed += '#') {
-    const name = distinctName(tool.name, seed)
-    if (!takenNames.has(name.toLowerCase())) return name
-  }
 }
 
 const renamedTools = new WeakMap<Tool, Tool>()

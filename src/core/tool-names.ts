@@ -30,6 +30,14 @@ export function distinctName(name: string, id: string, max: number = WIRE_NAME_M
   return `${name.slice(0, max - 9)}_${hash('sha256', id).slice(0, 8)}`
 }
 
+/** Like `distinctName`, with another hash if the name is taken. Needs no counter, so other names do not change it. */
+export function findFreeName(name: string, id: string, isTaken: (name: string) => boolean, max?: number): string {
+  for (let seed = id; ; seed += '#') {
+    const free = distinctName(name, seed, max)
+    if (!isTaken(free)) return free
+  }
+}
+
 /** The part of a tool's id after that of its module or server: `fs.read` → read. */
 export const actionOf = ({ id, module }: { readonly id: string; readonly module: string }): string =>
   id.slice(module.length + 1)

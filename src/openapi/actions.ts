@@ -1,6 +1,6 @@
 import { overrideOf } from '../catalog/naming.ts'
 import { groupBy } from '../core/group-by.ts'
-import { distinctName, isToolName, wireName } from '../core/tool-names.ts'
+import { findFreeName, isToolName, wireName } from '../core/tool-names.ts'
 import type { ApiSettings } from './openapi-options.ts'
 
 /**
@@ -28,15 +28,8 @@ export function operationActions(
     ]
     const rank = (name: string): string => tests.map((test) => (test(name) ? 'a' : 'b')).join('')
     const [winner] = [...group].sort((a, b) => (rank(a) + a < rank(b) + b ? -1 : 1))
-    for (const name of group) {
-      let seed = name
-      let freeAction = action
-      while (name !== winner && (freeAction === action || namesByAction.has(freeAction))) {
-        freeAction = distinctName(action, seed, 64)
-        seed += '#'
-      }
-      actions.set(name, freeAction)
-    }
+    const isTaken = (free: string): boolean => namesByAction.has(free)
+    for (const name of group) actions.set(name, name === winner ? action : findFreeName(action, name, isTaken, 64))
   }
   return actions
 }
