@@ -326,45 +326,57 @@ function findDisabledByBareName(
   return undefined
 }
 
-/**
- * Similar ids, otherwise tools with a similar name. For a name with an unknown owner, tools of others that have the same
- * action and only read. Also tools of the named module that share a word with the name.
- */
 function suggest(
   name: string,
   tools: readonly ViewTool[],
   owners: readonly Owner[],
 ): Omit<UnknownName, 'kind' | 'unread'> {
-  const dotted = name.replace(FIRST_SEPARATOR, '.')
-  const module = dotted.split('.')[0] ?? ''
   const owner = ownerNamed(name, owners)
   const owned = tools.filter((entry) => entry.tool.module === owner?.id)
-  const idsOf = (entries: readonly ViewTool[]): string[] => entries.map(({ tool }) => tool.id)
-  // A correct category is a stronger hint than similar letters.
-  const inModule = owner ? findNearest(`${owner.id}.${dotted.slice(module.length + 1)}`, idsOf(owned)) : []
-  const suggestions = [...new Set([...inModule, ...findNearest(dotted, idsOf(tools))])]
-  const isBare = !dotted.includes('.')
-  if (suggestions.length === 0 && isBare) {
-    const actions = new Map(tools.map(({ tool }) => [actionOf(tool), tool.id]))
-    suggestions.push(...findNearest(dotted, actions.keys()).flatMap((action) => actions.get(action) ?? []))
+  const ownerWords = wordsOf(owner?.id ?? '')
+  const requested = wordsOf(splitName(name).action).filter((word) => !ownerWords.includes(word))
+  const down = findUnavailable(owner)?.down
+  return {
+    suggestions: findSuggestions(name, tools, owner, owned),
+    similar: idsOf(findSimilar(requested, owned, 'any')).slice(0, 5),
+    ownerHasTools: owned.length > 0,
+    ...omitUndefined({ down }),
   }
-  const near = suggestions.filter((id) => {
+}
+
+/**
+ * Ids with a similar spelling, otherwise tools with the same words in their names. For a name with an unknown owner, tools
+ * of others that have the same action and only read, because the model wanted another owner: `fs.read`.
+ */
+function findSuggestions(
+  name: string,
+  tools: readonly ViewTool[],
+  owner: Owner | undefined,
+  owned: readonly ViewTool[],
+): readonly string[] {
+  const { dotted, action, isBare } = splitName(name)
+  // A correct category is a stronger hint than similar letters.
+  const ofOwner = owner ? findNearest(`${owner.id}.${action}`, idsOf(owned)) : []
+  const spelled = new Set([...ofOwner, ...findNearest(dotted, idsOf(tools))])
+  const candidates = spelled.size === 0 && isBare ? findNearestActions(dotted, tools) : [...spelled]
+  const near = candidates.filter((id) => {
     const found = tools.find(({ tool }) => tool.id === id)
     return found && isNear(dotted, found.tool)
   })
-  if (near.length === 0 && isBare) near.push(...idsOf(findSimilar(wordsOf(name), tools, 'all')).slice(0, 3))
-  // `fs.read`: only tools that read, because the model wanted another owner.
-  if (near.length === 0 && !isBare && !owner) {
-    const action = dotted.slice(module.length + 1).toLowerCase()
-    const named = tools.filter(({ tool }) => tool.effect === 'read' && actionOf(tool).toLowerCase() === action)
-    near.push(...idsOf(named).slice(0, 3))
-  }
-  const ownerWords = wordsOf(owner?.id ?? '')
-  const requested = wordsOf(dotted.slice(module.length + 1)).filter((word) => !ownerWords.includes(word))
-  const similar = idsOf(findSimilar(requested, owned, 'any')).slice(0, 5)
-  const down = findUnavailable(owner)?.down
-  return { suggestions: near, similar, ownerHasTools: owned.length > 0, ...omitUndefined({ down }) }
+  if (near.length > 0) return near
+  if (isBare) return idsOf(findSimilar(wordsOf(name), tools, 'all')).slice(0, 3)
+  if (owner) return []
+  const hasAction = ({ tool }: ViewTool): boolean => actionOf(tool).toLowerCase() === action.toLowerCase()
+  return idsOf(tools.filter((entry) => entry.tool.effect === 'read' && hasAction(entry))).slice(0, 3)
 }
+
+/** Ids of the tools whose names without the module are the nearest. */
+function findNearestActions(name: string, tools: readonly ViewTool[]): readonly string[] {
+  const actions = new Map(tools.map(({ tool }) => [actionOf(tool), tool.id]))
+  return findNearest(name, actions.keys()).flatMap((action) => actions.get(action) ?? [])
+}
+
+const idsOf = (entries: readonly ViewTool[]): string[] => entries.map(({ tool }) => tool.id)
 
 /** Only these tools are suggested, because a model may call a suggested tool by mistake. */
 const isHarmless = ({ tool }: ViewTool): boolean => tool.effect !== 'destructive'
@@ -397,20 +409,26 @@ const isBeginning = (word: string, long: string): boolean => word.length >= 3 &&
  */
 function isNear(dotted: string, { id, effect }: Tool): boolean {
   const actionIn = (name: string): string => name.slice(name.indexOf('.') + 1).toLowerCase()
-  const [requestedAction, action] = [actionIn(dotted), actionIn(id)]
-  return [action, ...(dotted.includes('.') ? [] : [id.toLowerCase()])].some((name) => {
+  const requestedAction = actionIn(dotted)
+  const names = dotted.includes('.') ? [actionIn(id)] : [actionIn(id), id.toLowerCase()]
+  return names.some((name) => {
     const longest = Math.max(requestedAction.length, name.length)
-    const max =
-      effect === 'destructive'
-        ? Math.min(1, Math.floor(longest / 3))
-        : Math.min(longest >> 1, Math.max(1, Math.floor(longest / 3)))
+    const third = Math.floor(longest / 3)
+    const max = effect === 'destructive' ? Math.min(1, third) : Math.min(longest >> 1, Math.max(1, third))
     return editDistance(requestedAction, name, max) <= max
   })
 }
 
+/** The first part of a name, which may be an owner, and the rest. */
+function splitName(name: string) {
+  const dotted = name.replace(FIRST_SEPARATOR, '.')
+  const [module = ''] = dotted.split('.')
+  return { dotted, module, action: dotted.slice(module.length + 1), isBare: !dotted.includes('.') }
+}
+
 /** The owner that the first part of a name means. */
 function ownerNamed(name: string, owners: readonly Owner[]): Owner | undefined {
-  const module = name.replace(FIRST_SEPARATOR, '.').split('.')[0] ?? ''
+  const { module } = splitName(name)
   return (
     owners.find(({ id }) => id === module) ?? owners.find(({ id }) => id === `mcp_${module}` || id === `api_${module}`)
   )
