@@ -35,12 +35,13 @@ export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
   const { view, whileLoading, pendingFiles, serversRead, upstreams, apis, invalidServer } = options
   const isFirstRead = (owner: string): boolean =>
     apis.status().some(({ module, state }) => module === owner && state === 'connecting')
-  const resolve = (name: string, caller: Caller) => view(caller).resolve(name)
   return async (name, { caller, abort, signal, outerSignal }) => {
+    const resolve = () => view(caller).resolve(name)
+    const sees = (owner: string): boolean => view(caller).policy.allowsOwner(owner, caller)
     const loading = whileLoading()
     if (loading) {
       await loading
-      if (resolve(name, caller).kind !== 'unknown') return true
+      if (resolve().kind !== 'unknown') return true
     }
     const files = pendingFiles().filter((file) => isSeenFile(file, view(caller), caller))
     if (files.length > 0)
@@ -49,34 +50,36 @@ export function createAwaitTool(options: AwaitToolOptions): AwaitTool {
         `'${name}' is not known yet: ${files.slice(0, MAX_NAMED_FILES).join(', ')} is being loaded.`,
         { retryAfterMs: RETRY_MS },
       )
-    const found = resolve(name, caller)
-    const sees = (owner: string): boolean => view(caller).policy.allowsOwner(owner, caller)
-    const disabled = found.kind === 'unknown' ? upstreams.disabledServer(name, sees) : undefined
-    if (disabled !== undefined)
-      throw new PegboardError(
-        'E_TOOL_DISABLED',
-        `'${name}' is not available: the operator disabled the server ${disabled}.`,
-        {
-          hint: `Use another tool. The operator can enable the server with: pegboard enable ${quoteWord(disabled)}`,
-        },
-      )
-    const invalid = found.kind === 'unknown' ? invalidServer(name, caller) : undefined
-    if (invalid !== undefined)
-      throw new PegboardError(
-        'E_UPSTREAM_UNAVAILABLE',
-        `'${name}' is not available: the configuration entry of the server ${invalid} is invalid.`,
-        {
-          class: 'server_setup',
-          hint: 'Use another tool. The operator sees what to correct with: pegboard check',
-        },
-      )
-    if (found.kind === 'unknown' && (!found.down || isFirstRead(found.down.id)) && !found.ownerHasTools) {
-      await serversRead(caller)
-      if (resolve(name, caller).kind !== 'unknown') return true
+    const found = resolve()
+    if (found.kind === 'unknown') {
+      const disabled = upstreams.disabledServer(name, sees)
+      if (disabled !== undefined) throw createDisabledError(name, disabled)
+      const invalid = invalidServer(name, caller)
+      if (invalid !== undefined) throw createInvalidError(name, invalid)
+      const mayArrive = !found.ownerHasTools && (!found.down || isFirstRead(found.down.id))
+      if (mayArrive) {
+        await serversRead(caller)
+        if (resolve().kind !== 'unknown') return true
+      }
     }
     return upstreams.missed(name, { signal: abort?.signal ?? signal ?? outerSignal, sees })
   }
 }
+
+const createDisabledError = (name: string, server: string): PegboardError =>
+  new PegboardError('E_TOOL_DISABLED', `'${name}' is not available: the operator disabled the server ${server}.`, {
+    hint: `Use another tool. The operator can enable the server with: pegboard enable ${quoteWord(server)}`,
+  })
+
+const createInvalidError = (name: string, server: string): PegboardError =>
+  new PegboardError(
+    'E_UPSTREAM_UNAVAILABLE',
+    `'${name}' is not available: the configuration entry of the server ${server} is invalid.`,
+    {
+      class: 'server_setup',
+      hint: 'Use another tool. The operator sees what to correct with: pegboard check',
+    },
+  )
 
 /** The server that a tool name begins with, if its entry cannot be used. @param sees owners that the caller sees */
 export function findInvalidServer(
