@@ -9,10 +9,10 @@ import { quoteWord } from '../core/quote-word.ts'
 import { didYouMean } from '../core/tool-names.ts'
 import { tryParseJson } from '../core/try-parse-json.ts'
 import { META_NAMES } from '../meta/surface.ts'
-import { isStoredList, listKey, type StoredList } from '../openapi/api.ts'
 import { listForAssessment } from '../openapi/api-approval.ts'
 import { moduleOf } from '../openapi/apis.ts'
 import { lockName } from '../openapi/openapi-options.ts'
+import { isStoredList, listKey, type StoredList } from '../openapi/stored-list.ts'
 import { createBytesStore, createFileStore } from '../state/file-store.ts'
 import {
   assess,
