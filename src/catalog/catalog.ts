@@ -80,14 +80,11 @@ export function createCatalog(
     const configured = claimed
     const namesOfOwners = once(() => ownerNames(owners.keys(), configured))
     const isReserved = once(() => createReservations(owners, configured))
-    const index = (ownerList: readonly Owner[]): ToolIndex =>
-      indexTools(
-        ownerList.flatMap(({ tools }) => tools),
-        reserved,
-        namesOfOwners(),
-        holders().tools,
-        isReserved().tools,
-      )
+    const index = (ownerList: readonly Owner[]): ToolIndex => {
+      const tools = ownerList.flatMap((owner) => owner.tools)
+      return indexTools(tools, reserved, namesOfOwners(), holders().tools, isReserved().tools)
+    }
+    const claimedBy = (prompt: Parameters<typeof otherOwnerIn>[0]) => otherOwnerIn(prompt, namesOfOwners())
     const withSave = <Value>(value: Value): Value => {
       if (store) save(namesOfOwners())
       return value
@@ -103,16 +100,7 @@ export function createCatalog(
           return index(all.filter(({ origin }) => origin === 'module'))
         }
       }),
-      prompts: once(() =>
-        withSave(
-          promptNames(
-            owners.values(),
-            (prompt) => otherOwnerIn(prompt, namesOfOwners()),
-            holders().prompts,
-            isReserved().prompts,
-          ),
-        ),
-      ),
+      prompts: once(() => withSave(promptNames(owners.values(), claimedBy, holders().prompts, isReserved().prompts))),
     }
   }
 

@@ -27,7 +27,6 @@ export function countTools(
   const { caller, rules, owners } = scope
   const decisions = new Map(owners.map((owner) => [owner, checkLazyTools(owner, caller, rules)]))
   const lazyOwners = owners.filter((owner) => decisions.get(owner) === 'all' && owner.lazyTools?.count)
-  const lazySizes = lazyOwners.map(({ id, lazyTools }) => [id, lazyTools?.count ?? 0] as const)
   const lazyTokens = sum(lazyOwners.map(({ lazyTools }) => lazyTools?.tokens ?? 0))
   const listsLazyOutputs = lazyOwners.some(mayListOutput)
 
@@ -36,7 +35,7 @@ export function countTools(
   const nameOf = (id: string): string | undefined => merged().byId.get(id)?.tool.name
   const checked = checkedOwners.length === owners.length ? merged() : mergeTools(checkedTools(), scope, nameOf)
 
-  const counts = new Map(lazySizes)
+  const counts = new Map(lazyOwners.map(({ id, lazyTools }) => [id, lazyTools?.count ?? 0]))
   for (const { tool } of checked.tools) counts.set(tool.module, (counts.get(tool.module) ?? 0) + 1)
 
   /** Whether the caller may know that an owner exists of which it sees no tool. */

@@ -65,12 +65,10 @@ export function createResolver(
     byId.get(name) ?? byId.get(snapshot.byName.get(name)?.id ?? short.get(name) ?? '')
   // Computed on use: most names are exact, and ten thousand tools have many other names.
   const derived = once(() => indexNames(tools))
-  const clashes = once(
-    () =>
-      new Map(
-        snapshot.clashes.flatMap((clash) => (clash.isPrompt ? [] : [[clash.name.toLowerCase(), clash] as const])),
-      ),
-  )
+  const clashes = once(() => {
+    const ofTools = snapshot.clashes.filter(({ isPrompt }) => !isPrompt)
+    return new Map(ofTools.map((clash) => [clash.name.toLowerCase(), clash]))
+  })
 
   const toResolution = (found: ReadonlySet<ViewTool> | undefined): Resolution | undefined => {
     if (!found || found.size === 0) return undefined
