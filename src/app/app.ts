@@ -339,12 +339,10 @@ export function createApp(config: Config, options: AppOptions = {}): App {
         logins: remote.logins,
       })
     }),
-    explainExposure: (caller, change) =>
-      decideExposure(
-        view(caller),
-        { ...settings.rulesOf(caller.profile).exposure, ...change },
-        surface.alwaysListed(caller),
-      ),
+    explainExposure(caller, change) {
+      const exposure = { ...settings.rulesOf(caller.profile).exposure, ...change }
+      return decideExposure(view(caller), exposure, surface.alwaysListed(caller))
+    },
     listedTokens: (caller, mode) => estimateTokens(JSON.stringify(surface.list(caller, mode))),
     forget(session) {
       clientTools.forget(session)

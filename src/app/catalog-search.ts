@@ -16,6 +16,7 @@ import { createToolSearch, type SearchStatus } from '../search/tool-search.ts'
 import { findUsedWith, type UsedWith } from '../search/used-with.ts'
 import type { WrittenText } from '../search/written-requests.ts'
 import { createBytesStore } from '../state/file-store.ts'
+import type { View } from '../view/view.ts'
 import type { AppBase } from './app-base.ts'
 import { includedAtlas, includedTranslator } from './package-info.ts'
 import { createSearchExpansion } from './search-expansion.ts'
@@ -63,6 +64,9 @@ export interface CatalogSearchOptions extends AppBase {
   /** Called once, if search continues without the optional model. */
   onModelLost(): void
 }
+
+const toolsOf = ({ tools }: View, owner: string): readonly Tool[] =>
+  tools.flatMap(({ tool }) => (tool.module === owner ? [tool] : []))
 
 export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearch {
   const { config, catalog, log } = options
@@ -142,8 +146,8 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
     ...(expansion && { writeText: expansion.ask }),
     writtenText: (tool) => expansion?.of(tool),
     async find(query, caller, limit, how) {
-      const { byId, tools, hidden } = options.view(caller)
-      const ofOwner = (owner: string): Tool[] => tools.flatMap(({ tool }) => (tool.module === owner ? [tool] : []))
+      const view = options.view(caller)
+      const { byId, hidden } = view
       const extra = options.unlisted.of(caller)
       index.now()
       const usage = options.usage(caller.principal)
@@ -155,13 +159,13 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
         usage,
         safeSiblings(id) {
           const tool = byId.get(id)?.tool
-          return tool?.effect === 'destructive' ? safeSiblingsOf(tool, ofOwner(tool.module)) : []
+          return tool?.effect === 'destructive' ? safeSiblingsOf(tool, toolsOf(view, tool.module)) : []
         },
       })
       const [best] = found.hits
       const isSure = best && best.query === undefined && !found.unanswered && best.score >= MIN_CONFIDENT_SCORE
       const tool = isSure ? byId.get(best.id)?.tool : undefined
-      const unlisted = tool && ofOwner(tool.module).filter(({ id }) => !found.hits.some((hit) => hit.id === id))
+      const unlisted = tool && toolsOf(view, tool.module).filter(({ id }) => !found.hits.some((hit) => hit.id === id))
       const usedTogether =
         tool && unlisted && findUsedWith(tool, unlisted, atlas(), options.around(caller.principal, tool.id))
       const answer = usedTogether ? { ...found, usedWith: usedTogether } : found
@@ -170,12 +174,7 @@ export function createCatalogSearch(options: CatalogSearchOptions): CatalogSearc
       const isFirst = ({ id }: { readonly id: string }): boolean => firstIds.includes(id)
       return { ...answer, hits: [...answer.hits.filter(isFirst), ...answer.hits.filter((hit) => !isFirst(hit))] }
     },
-    categoryLine: (owner, view) =>
-      categoryLine(
-        owner,
-        view.tools.flatMap(({ tool }) => (tool.module === owner.id ? [tool] : [])),
-        atlas(),
-      ),
+    categoryLine: (owner, view) => categoryLine(owner, toolsOf(view, owner.id), atlas()),
     knownNeed: (tool) => (tool.origin === 'upstream' ? atlas()?.needOf(tool) : undefined),
     status: () => ({ ...search.get().status, ...(expansion && { expand: expansion.status }) }),
     async indexed() {

@@ -1,6 +1,7 @@
 import { type Caller, localCaller } from '../core/caller.ts'
 import { createEmitter } from '../core/emitter.ts'
 import { PegboardError } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { knownSecrets } from '../core/known-secrets.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { RecentCall } from '../exec/recent-calls.ts'
@@ -47,11 +48,8 @@ export function createUiHost(options: UiHostOptions): UiHost {
     ...options,
     toSafeText,
     // One object per profile, because views are cached by caller object.
-    caller(profile) {
-      const caller = callers.get(profile) ?? { ...localCaller, profile, client: { name: 'page', version: '' } }
-      callers.set(profile, caller)
-      return caller
-    },
+    caller: (profile) =>
+      getOrInsert(callers, profile, () => ({ ...localCaller, profile, client: { name: 'page', version: '' } })),
   }
   const changed = createEmitter<[call?: CallRow]>()
   app.catalog.onChange(() => changed.emit())

@@ -234,12 +234,10 @@ function explainUnknown({ app, config }: ExplainContext, dotted: string): Missin
   const server = Object.keys(config.servers).find((id) => id === dotted || `mcp_${id}` === dotted)
   if (server !== undefined) return { stage: 'unknown', rule: 'it is a server, not a tool: see pegboard list servers' }
   const action = dotted.slice(dotted.indexOf('.') + 1)
-  const nearest = findNearest(
-    dotted,
-    app.catalog.snapshot().tools.map(({ id }) => id),
-    // Three edits turn any name of three letters into any other.
-    Math.max(1, Math.floor(action.length / 3)),
-  )
+  // Three edits turn any name of three letters into any other.
+  const maxEdits = Math.max(1, Math.floor(action.length / 3))
+  const ids = app.catalog.snapshot().tools.map(({ id }) => id)
+  const nearest = findNearest(dotted, ids, maxEdits)
   return {
     stage: 'unknown',
     rule: 'there is no tool with this name; pegboard list --hidden shows all tools',

@@ -55,9 +55,7 @@ export function createRules(config: Config, changes: FlagChanges = {}) {
     /** For an unknown name: rules that allow nothing. */
     of(id: string): ViewRules {
       if (!profiles.includes(id)) return createEmptyRules(id)
-      const rules = rulesByProfile.get(id) ?? createProfileRules(id)
-      rulesByProfile.set(id, rules)
-      return rules
+      return getOrInsert(rulesByProfile, id, () => createProfileRules(id))
     },
   }
 }

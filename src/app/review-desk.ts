@@ -167,16 +167,9 @@ function serverOf(desk: ReviewDesk, id: string, { settings, tools }: ReviewEntry
   const pins = desk.lock.pins(id)
   const gone = tools ? [...(pins?.keys() ?? [])].filter((name) => !tools.some((tool) => tool.name === name)) : []
   if (!tools) return { id, trust: settings.trust, seen: false, waiting: [], rejected: [], gone }
-  const { quarantined, newlyApproved } = assess(
-    {
-      server: id,
-      mode: settings.trust,
-      tools,
-      otherTools: otherToolsThan(desk, id),
-      reserved: new Set(META_NAMES),
-    },
-    { pins, broken: false, frozen: false },
-  )
+  const otherTools = otherToolsThan(desk, id)
+  const listing = { server: id, mode: settings.trust, tools, otherTools, reserved: new Set(META_NAMES) }
+  const { quarantined, newlyApproved } = assess(listing, { pins, broken: false, frozen: false })
   const filters = createFilters(settings)
   const passes = (name: string): boolean => leftOutBy(filters, name) === undefined
   const before = desk.approvedDefinitions.get(definitionsKey(desk.file, id)) ?? {}

@@ -4,6 +4,7 @@ import type { Caller } from '../core/caller.ts'
 import { digestOf } from '../core/canonical.ts'
 import type { Clock } from '../core/clock.ts'
 import { messageOf } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { isRecord } from '../core/is-record.ts'
 import type { Log } from '../core/log.ts'
 import type { Llm } from '../core/service-types.ts'
@@ -78,14 +79,10 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
   let failures = 0
   let cancelPause: (() => void) | undefined
 
-  function keyOf(tool: Tool): string {
-    const cached = keys.get(tool)
-    if (cached !== undefined) return cached
-    const { stamp, description } = tool
-    const key = digestOf([bareNameOf(tool), stamp ?? [description, tool.input.json]]).slice(0, 32)
-    keys.set(tool, key)
-    return key
-  }
+  const keyOf = (tool: Tool): string =>
+    getOrInsert(keys, tool, () =>
+      digestOf([bareNameOf(tool), tool.stamp ?? [tool.description, tool.input.json]]).slice(0, 32),
+    )
 
   let cachedUnknown: { readonly tools: Snapshot['tools']; readonly unknown: readonly UnknownTool[] } | undefined
   /** Tools of servers and APIs that are not in the atlas. */

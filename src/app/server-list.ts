@@ -134,12 +134,8 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
     const { endpoints } = owner
     if (!endpoints) throw new PegboardError('E_NOT_FOUND', `${owner.id} answers no ${method}.`)
     const { principal, session } = caller
-    const answer = await endpoints.request(
-      method,
-      params,
-      { ...relay, principal, session },
-      signal ?? new AbortController().signal,
-    )
+    const ownRelay = { ...relay, principal, session }
+    const answer = await endpoints.request(method, params, ownRelay, signal ?? new AbortController().signal)
     if (answer['resultType'] === 'input_required')
       throw new PegboardError('E_CANNOT_ASK', `${owner.id} has a question for the user before it answers ${method}.`, {
         hint: `Send ${method} from a client that can answer questions.`,
@@ -183,19 +179,14 @@ export function createServers(options: ServersOptions, { caller, relay = noRelay
       })
     },
     listResources: (id) =>
-      selectServers(id).flatMap((server) => {
-        const { resources = [], templates = [] } = ownerOf(server) ?? {}
-        return [
-          ...resources.map(({ uri, entry }): ServerResource => ({ server: server.id, uri, isTemplate: false, entry })),
-          ...templates.map(
-            ({ uriTemplate, entry }): ServerResource => ({
-              server: server.id,
-              uri: uriTemplate,
-              isTemplate: true,
-              entry,
-            }),
-          ),
-        ].filter(({ uri }) => !isOwnScheme(uri))
+      selectServers(id).flatMap((status) => {
+        const server = status.id
+        const { resources = [], templates = [] } = ownerOf(status) ?? {}
+        const listed: readonly ServerResource[] = [
+          ...resources.map(({ uri, entry }) => ({ server, uri, isTemplate: false, entry })),
+          ...templates.map(({ uriTemplate: uri, entry }) => ({ server, uri, isTemplate: true, entry })),
+        ]
+        return listed.filter(({ uri }) => !isOwnScheme(uri))
       }),
     async readResource(id, uri) {
       const { server, owner } = await requireConnected(id)

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { type Caller, originOf, type SentFile, type ServiceUser } from '../core/caller.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import type { Log } from '../core/log.ts'
 import { once } from '../core/once.ts'
 import type { Profile } from '../core/profile.ts'
@@ -81,11 +82,8 @@ export function createServiceProvider(options: ServiceProviderOptions) {
         )
   const byProfile = <Value>(kind: string, isValue: (value: unknown) => boolean) => {
     const documentsByProfile = new Map<string, Documents<Value>>()
-    return (profile: string): Documents<Value> => {
-      const found = documentsByProfile.get(profile) ?? documentsOf<Value>(isValue, MAX_CHANNELS, kind, keyOf(profile))
-      documentsByProfile.set(profile, found)
-      return found
-    }
+    return (profile: string): Documents<Value> =>
+      getOrInsert(documentsByProfile, profile, () => documentsOf<Value>(isValue, MAX_CHANNELS, kind, keyOf(profile)))
   }
 
   const conversations = settings.conversations

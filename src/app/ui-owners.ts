@@ -1,6 +1,7 @@
 import type { Owner } from '../catalog/owner.ts'
 import { shownState } from '../catalog/owner-state.ts'
 import type { Caller } from '../core/caller.ts'
+import { getOrInsert } from '../core/get-or-insert.ts'
 import { omitUndefined } from '../core/omit-undefined.ts'
 import { toPrintable } from '../core/printable.ts'
 import type { ClientRow, OwnerRow, ServerAction, TokenUsage } from '../ui/api-types.ts'
@@ -96,14 +97,12 @@ function actionsOf(status: UpstreamStatus, state: string, logsIn: boolean): read
 const tokensByView = new WeakMap<View, ReadonlyMap<string, number>>()
 
 /** Estimated tokens of the definitions of each owner. */
-function tokensByOwner(view: View): ReadonlyMap<string, number> {
-  const before = tokensByView.get(view)
-  if (before) return before
-  const sums = new Map<string, number>()
-  for (const entry of view.tools) sums.set(entry.tool.module, (sums.get(entry.tool.module) ?? 0) + tokensOf(entry))
-  tokensByView.set(view, sums)
-  return sums
-}
+const tokensByOwner = (view: View): ReadonlyMap<string, number> =>
+  getOrInsert(tokensByView, view, () => {
+    const sums = new Map<string, number>()
+    for (const entry of view.tools) sums.set(entry.tool.module, (sums.get(entry.tool.module) ?? 0) + tokensOf(entry))
+    return sums
+  })
 
 /** The clients that are connected, one row for each profile they use. */
 export function listClients({ app, clients }: UiContext): readonly ClientRow[] {

@@ -56,11 +56,9 @@ export const browseCategory = (host: MetaHost): MetaTool => ({
     const summary = host.categoryLine(owner, view)
     function* answers(): Iterable<object> {
       yield answer(tools, requestedSize, { summary })
+      const descriptions = tools.map(({ name, description }) => ({ name, description }))
+      yield answer(descriptions, requestedSize)
       const names = tools.map(({ name }) => ({ name }))
-      yield answer(
-        tools.map(({ name, description }) => ({ name, description })),
-        requestedSize,
-      )
       yield answer(names, requestedSize)
       const from = (page - 1) * requestedSize
       // A smaller page that begins with the same tool. It is a whole number of pages after the first tool, so the client can

@@ -55,11 +55,8 @@ export const runParallelTool = (host: MetaHost, isMeta: (name: string) => boolea
       host.now,
       (requests) => host.combineApprovals(requests.filter(({ name }) => !isMeta(name))),
     )
-    const fitted = await fitParts(
-      host,
-      request.caller,
-      value.results.map((one) => ({ title: one.name, data: one.success ? one.data : one.error })),
-    )
+    const parts = value.results.map((one) => ({ title: one.name, data: one.success ? one.data : one.error }))
+    const fitted = await fitParts(host, request.caller, parts)
     const results = value.results.map((one, at) => {
       if (one.success) return { ...one, data: fitted[at] }
       const error = fitted[at]
