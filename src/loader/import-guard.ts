@@ -16,39 +16,54 @@ const BEAT_MS = 100
 const [BEATS, WATCHING] = [0, 1]
 
 /**
- * The watcher runs in its own thread, because the main thread is blocked. It uses the inspector, which opens no port,
- * to make V8 stop the running code. The event loop then continues.
+ * The watcher runs in its own thread, because the main thread is blocked. It uses the inspector, which opens no port:
+ * it pauses the main thread, reads the stack, and makes V8 stop the running code. The event loop then continues.
+ *
+ * Callbacks of timers and `setImmediate` are not stopped, because Node.js then ends the process: its stack of async ids
+ * is corrupted.
  */
 const WATCHER = `
 const { parentPort, workerData } = require('node:worker_threads')
 const state = new Int32Array(workerData.state)
 const cpuMs = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000 }
-let beats = -1
-let cpuAtBeat = cpuMs()
-let beatAt = Date.now()
-setInterval(() => {
-  const now = Atomics.load(state, ${BEATS})
-  if (now !== beats || Atomics.load(state, ${WATCHING}) === 0) {
-    beats = now
-    cpuAtBeat = cpuMs()
-    beatAt = Date.now()
-    return
-  }
-  if (cpuMs() - cpuAtBeat < workerData.maxBusyMs && Date.now() - beatAt < workerData.maxBlockedMs) return
+let beats, cpuAtBeat, blockedMs, session
+function restart() {
+  beats = Atomics.load(state, ${BEATS})
   cpuAtBeat = cpuMs()
-  beatAt = Date.now()
+  // Counts intervals of this thread, because a blocked event loop is something else than a paused machine.
+  blockedMs = 0
+  session?.disconnect()
+  session = undefined
+}
+restart()
+setInterval(() => {
+  if (Atomics.load(state, ${BEATS}) !== beats || Atomics.load(state, ${WATCHING}) === 0) return restart()
+  blockedMs += ${BEAT_MS}
+  if (session || (cpuMs() - cpuAtBeat < workerData.maxBusyMs && blockedMs < workerData.maxBlockedMs)) return
   try {
     const { Session } = require('node:inspector')
-    const session = new Session()
+    session = new Session()
     session.connectToMainThread()
-    session.post('Runtime.terminateExecution', (error) => {
-      session.disconnect()
-      parentPort.postMessage(error ? { failed: error.message } : { stopped: true })
-    })
+    session.on('Debugger.paused', ({ params: { callFrames } }) => endPause(callFrames))
+    session.post('Debugger.enable')
+    session.post('Debugger.pause')
   } catch (error) {
     parentPort.postMessage({ failed: error.message })
   }
 }, ${BEAT_MS})
+// The functions of Node.js that call callbacks.
+const CALLERS = ['listOnTimeout', 'processImmediate', 'processTicksAndRejections']
+function endPause(callFrames) {
+  const caller = callFrames.map(({ functionName }) => functionName).find((name) => CALLERS.includes(name))
+  const isTimer = caller === 'listOnTimeout' || caller === 'processImmediate'
+  if (isTimer) parentPort.postMessage({ failed: 'a callback of a timer or setImmediate cannot be stopped' })
+  if (isTimer || Atomics.load(state, ${BEATS}) !== beats) return session.post('Debugger.resume')
+  session.post('Runtime.terminateExecution')
+  session.post('Debugger.resume', (error) => {
+    restart()
+    parentPort.postMessage(error ? { failed: error.message } : { stopped: true })
+  })
+}
 `
 
 /**

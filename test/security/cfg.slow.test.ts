@@ -94,9 +94,30 @@ test('CFG-02: a file that loops, hangs, exits the process or rejects later stops
   expect(talk.child.exitCode).toBe(null)
 }, 60_000)
 
+/** Takes four seconds of processor time. */
+const CALCULATE = `const usedMs = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1_000 }
+const end = usedMs() + 4_000
+while (usedMs() < end) for (let n = 0; n < 1_000_000; n++);`
+
+test.each(['setTimeout', 'setImmediate'])(
+  'a file whose %s callback blocks the event loop does not end the process',
+  async (start) => {
+    const waits = `await new Promise((done) => ${start}(() => {\n${CALCULATE}\ndone()\n}))`
+    const files = { 'waits.mjs': `${waits}\n${moduleOf('waits')}` }
+    const talk = await talkTo(place({ exposure: { mode: 'direct' }, loader: { importTimeoutMs: 10_000 } }, files))
+    let id = 0
+    const say = async (): Promise<string> => {
+      talk.send({ id: ++id, method: 'tools/call', params: { name: 'waits__say', arguments: {} } })
+      return ((await talk.answer(id)) as Answer).result.content[0].text
+    }
+    await expect.poll(say).toBe('waits')
+    expect(talk.stderr()).toContain('a callback of a timer or setImmediate cannot be stopped')
+  },
+  60_000,
+)
+
 test('a file may calculate for four seconds where an import may take a minute', async () => {
-  const calculates = 'const end = process.cpuUsage().user + 4_000_000\nwhile (process.cpuUsage().user < end);\n'
-  const files = { 'calculates.mjs': calculates + moduleOf('calculates') }
+  const files = { 'calculates.mjs': `${CALCULATE}\n${moduleOf('calculates')}` }
   const talk = await talkTo(place({ exposure: { mode: 'direct' }, loader: { importTimeoutMs: 60_000 } }, files))
   talk.send({ id: 1, method: 'tools/call', params: { name: 'calculates__say', arguments: {} } })
   expect(((await talk.answer(1)) as Answer).result.content[0].text).toBe('calculates')
