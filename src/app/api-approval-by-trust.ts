@@ -18,16 +18,14 @@ export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRul
     const byName = new Map(tools.map((tool) => [tool.name, tool]))
     const definitions = { get: (name: string) => byName.get(name)?.source }
     const otherTools = otherToolsTo(catalog, module)
-    const own = once(() => otherToolsNamed(module, settings, tools))
-    function warnOfLostRules(gone: readonly string[]): boolean {
+    const ownTools = once(() => otherToolsNamed(module, settings, tools))
+    function losesRule(gone: readonly string[]): boolean {
       const lost = lostRules?.({ module, settings }, gone, [...byName.keys()]) ?? []
       for (const rule of lost) log.warn(lostRuleSentence(rule, id, 'API'))
       return lost.length > 0
     }
-    const quarantined = trust.assess(
-      { server, mode: settings.trust, tools, definitions, otherTools, ownTools: own, losesRule: warnOfLostRules },
-      true,
-    )
+    const listing = { server, mode: settings.trust, tools, definitions, otherTools, ownTools, losesRule }
+    const quarantined = trust.assess(listing, true)
     const hint = reviewHint(server)
     return new Map(
       [...quarantined].map(([name, { code, reason, why }]) => [

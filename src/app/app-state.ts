@@ -37,15 +37,12 @@ export function createAppState({ state, dirs }: Pick<Config, 'state' | 'dirs'>, 
     const shared = createRedisState(state.url, state.prefix, clock, log.scoped('state'))
     return withTokens(shared, createSharedTokenStore(shared, clock, tokenLog), clock)
   }
-  const shared = createLocalState(
-    {
-      database: join(dirs.state, 'state.db'),
-      key: join(dirs.state, 'state.key'),
-      ...(state.exclusive ? { lock: join(dirs.state, 'alone.db') } : {}),
-    },
-    localClock,
-    log,
-  )
+  const files = {
+    database: join(dirs.state, 'state.db'),
+    key: join(dirs.state, 'state.key'),
+    ...(state.exclusive ? { lock: join(dirs.state, 'alone.db') } : {}),
+  }
+  const shared = createLocalState(files, localClock, log)
   return withTokens(shared, createFileTokenStore(join(dirs.state, 'tokens'), localClock, tokenLog), localClock)
 }
 

@@ -29,14 +29,11 @@ export function readHolders(stored: unknown): NameHolders {
 
 /** Leaves out names that begin with the name of the holder's owner, because no other owner can get those. */
 export function contestedHolders({ tools, prompts }: NameHolders, names: OwnerNames): NameHolders {
-  const contested = (holders: ReadonlyMap<string, string>): Map<string, string> =>
-    new Map(
-      [...holders].filter(([name, id]) => {
-        const head = names.get(name.slice(0, Math.max(0, name.indexOf('__'))).toLowerCase())
-        return head?.size !== 1 || !head.has(ownerOf(id))
-      }),
-    )
-  return { tools: contested(tools), prompts: contested(prompts) }
+  const isContested = ([name, id]: readonly [string, string]): boolean => {
+    const head = names.get(name.slice(0, Math.max(0, name.indexOf('__'))).toLowerCase())
+    return head?.size !== 1 || !head.has(ownerOf(id))
+  }
+  return { tools: new Map([...tools].filter(isContested)), prompts: new Map([...prompts].filter(isContested)) }
 }
 
 const ownerOf = (id: string): string => id.split('.', 1)[0] as string

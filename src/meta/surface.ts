@@ -167,13 +167,10 @@ export function createSurface(
     ...(schedule ? scheduleTools(host, schedule) : []),
   ]
   const readTool = readResultTool(host)
-  const unlisted = createUnlistedTools(
-    host,
-    [...plannedTools, readTool],
-    (tool, caller) =>
-      host.exposure(caller).mode === 'discovery' &&
-      (tool === readTool ? host.results.has(caller) : options.primitives(caller)),
-  )
+  const isUnlisted = (tool: MetaTool, caller: Caller): boolean =>
+    host.exposure(caller).mode === 'discovery' &&
+    (tool === readTool ? host.results.has(caller) : options.primitives(caller))
+  const unlisted = createUnlistedTools(host, [...plannedTools, readTool], isUnlisted)
   const describeTool = getTool(host, unlisted)
   const searchTool = searchTools(host, unlisted)
   const codeTool = runCode(host, options.sandbox, isMeta, {
