@@ -26,6 +26,9 @@ export function encodeValue(value: unknown, reserved = false): string {
 const SEPARATOR = /[/\\]|%2f|%5c/i
 const TRAVERSAL = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\]|%2f|%5c|$)/i
 
+/** Separators of the parts of a value, by style. */
+const PATH_SEPARATORS: Readonly<Record<string, string>> = { label: '.', matrix: ';' }
+
 /**
  * Serializes a path parameter in its style.
  * @throws PegboardError E_VALIDATION for a value that would change the path itself
@@ -49,17 +52,17 @@ export function serializePath(parameter: Parameter, value: unknown): string {
   }
   const serialized = parameter.json
     ? encode(JSON.stringify(value))
-    : joinValue(value, explode, style === 'label' ? '.' : style === 'matrix' ? ';' : ',', encode)
-  const styled =
-    style === 'label'
-      ? `.${serialized}`
-      : style === 'matrix'
-        ? isRecord(value) && explode
-          ? `;${serialized}`
-          : Array.isArray(value) && explode
-            ? value.map((one) => `;${name}=${encode(one)}`).join('')
-            : `;${name}=${joinValue(value, false, ',', encode)}`
-        : serialized
+    : joinValue(value, explode, PATH_SEPARATORS[style] ?? ',', encode)
+
+  function addStyle(): string {
+    if (style === 'label') return `.${serialized}`
+    if (style !== 'matrix') return serialized
+    if (explode && isRecord(value)) return `;${serialized}`
+    if (explode && Array.isArray(value)) return value.map((one) => `;${name}=${encode(one)}`).join('')
+    return `;${name}=${joinValue(value, false, ',', encode)}`
+  }
+
+  const styled = addStyle()
   const parts = styled.split('/')
   if (styled === '' || parts.some((part) => /^(\.|%2e){1,2}$/i.test(part)) || (segments && parts[0] === ''))
     throw createPathError()
@@ -68,7 +71,7 @@ export function serializePath(parameter: Parameter, value: unknown): string {
 
 /** `a,b` for a list; `k,v` or, exploded, `k=v` for an object. */
 function joinValue(value: unknown, explode: boolean, separator: string, encode: (one: unknown) => string): string {
-  if (Array.isArray(value)) return value.map(encode).join(explode ? separator : separator === ';' ? ',' : separator)
+  if (Array.isArray(value)) return value.map(encode).join(separator)
   if (!isRecord(value)) return encode(value)
   return Object.entries(value)
     .map(([key, one]) => (explode ? `${encode(key)}=${encode(one)}` : `${encode(key)},${encode(one)}`))
