@@ -20,9 +20,9 @@ export function describeChanges(before: unknown, now: unknown): string {
 
 function changesAt(path: string, before: unknown, now: unknown, levels: number): readonly string[] {
   if (JSON.stringify(before) === JSON.stringify(now)) return []
-  const isNested =
-    (isRecord(before) && isRecord(now)) || (Array.isArray(before) && Array.isArray(now) && before.length === now.length)
-  if (isNested && levels > 0) {
+  const areRecords = isRecord(before) && isRecord(now)
+  const areLists = Array.isArray(before) && Array.isArray(now) && before.length === now.length
+  if ((areRecords || areLists) && levels > 0) {
     const [old, recent] = [before as Record<string, unknown>, now as Record<string, unknown>]
     const keys = [...new Set([...Object.keys(old), ...Object.keys(recent)])]
     return keys.flatMap((key) => changesAt(path === '' ? key : `${path}.${key}`, old[key], recent[key], levels - 1))

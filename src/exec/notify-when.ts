@@ -30,17 +30,20 @@ function parseLiteral(raw: string): unknown {
   }
 }
 
+/** The value at a path, which begins with `result` or `error`. */
+function valueAt([root, ...keys]: Threshold['path'], outcome: Outcome): unknown {
+  const { error, data }: { error?: unknown; data?: unknown } = outcome
+  return keys.reduce(
+    (value, key) => {
+      if (isRecord(value) && Object.hasOwn(value, key)) return value[key]
+      return Array.isArray(value) ? value[Number(key)] : undefined
+    },
+    root === 'error' ? error : data,
+  )
+}
+
 function meetsThreshold({ path, operator, value }: Threshold, outcome: Outcome): boolean {
-  const [root, ...rest] = path
-  let actual: unknown =
-    root === 'error' ? (outcome.success ? undefined : outcome.error) : outcome.success ? outcome.data : undefined
-  for (const key of rest)
-    actual =
-      isRecord(actual) && Object.hasOwn(actual, key)
-        ? actual[key]
-        : Array.isArray(actual)
-          ? actual[Number(key)]
-          : undefined
+  const actual = valueAt(path, outcome)
   if (operator === '==') return isEqual(actual, value)
   if (operator === '!=') return !isEqual(actual, value)
   const [left, right] = [Number(actual), Number(value)]

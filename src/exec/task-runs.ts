@@ -183,11 +183,15 @@ export function createTaskRuns(
       const isWritten =
         (await write(taskRun, task, expiresAt)) || ((await isLost(taskRun)) && (await write(taskRun, task, expiresAt)))
       running.delete(id)
+      if (taskRun.cancelled) return
       if (!isWritten) {
-        if (!taskRun.cancelled)
-          log.warn('another process has taken over a task of this process; its result here is dropped', { task: id })
-      } else if (taskRun.cancelled || (task.sendTo && !stopped && (await sendToChannel(task, task.sendTo)))) return
-      else if (taskRun.awaited === 0) onEnd(owner, task)
+        log.warn('another process has taken over a task of this process; the result of this process is dropped', {
+          task: id,
+        })
+        return
+      }
+      const isSent = task.sendTo && !stopped && (await sendToChannel(task, task.sendTo))
+      if (!isSent && taskRun.awaited === 0) onEnd(owner, task)
     } catch (error) {
       if (stopped) {
         running.delete(id)
