@@ -67,8 +67,8 @@ export function createEraHistory() {
         failed(): void {
           // The server may have been replaced by another version.
           verdict = undefined
-          const alternates = alternatingProbe !== undefined || probeFatal
-          alternatingProbe = alternatingProbe === 'probe' && probeFatal ? 'plain' : alternates ? 'probe' : undefined
+          if (alternatingProbe === 'probe' && probeFatal) alternatingProbe = 'plain'
+          else if (alternatingProbe !== undefined || probeFatal) alternatingProbe = 'probe'
         },
       }
     },

@@ -58,14 +58,10 @@ export async function createHttpTransport(
       throw error
     })
     retryAfterMs = BUSY.has(answer.status) ? parseRetryAfter(answer.headers.get('retry-after'), Date.now()) : undefined
+    const asksForEvents = kind === 'http' && init?.method === 'GET'
+    const hasEvents = mediaTypeOf(answer.headers.get('content-type')) === 'text/event-stream'
     // The SDK would parse any response as events.
-    if (
-      kind === 'http' &&
-      init?.method === 'GET' &&
-      answer.ok &&
-      mediaTypeOf(answer.headers.get('content-type')) !== 'text/event-stream'
-    )
-      return new Response(null, { status: 405 })
+    if (asksForEvents && answer.ok && !hasEvents) return new Response(null, { status: 405 })
     return await withExactBody(answer, long)
   }
   const options = {

@@ -39,9 +39,13 @@ interface OpenCall {
   readonly began: number
 }
 
-interface WaitingCall {
+/** A call by its relay. `interactive`: its client can be asked. */
+interface Call {
   readonly relay: Relay
   readonly interactive: boolean
+}
+
+interface WaitingCall extends Call {
   go(): void
 }
 
@@ -54,6 +58,10 @@ const clientOf = (relay: Relay): unknown =>
 
 const isInteractive = ({ request, clientCapabilities: { elicitation, sampling, roots } }: Relay): boolean =>
   request !== undefined && (elicitation !== undefined || sampling !== undefined || roots !== undefined)
+
+/** True if a waiting call keeps its turn before another one: both may get questions, or one of them. */
+const goesBefore = (first: Call, other: Call): boolean =>
+  clientOf(first.relay) !== clientOf(other.relay) && (first.interactive || other.interactive)
 
 export function createPerClientQueue(habits: Habits, clock: Clock): PerClientQueue {
   const open = new ShortLivedMap<Relay, OpenCall>()
@@ -82,9 +90,7 @@ export function createPerClientQueue(habits: Habits, clock: Clock): PerClientQue
   function next(): void {
     const ahead: WaitingCall[] = []
     for (const call of [...waiting]) {
-      const yields = ahead.some(
-        (first) => clientOf(first.relay) !== clientOf(call.relay) && (first.interactive || call.interactive),
-      )
+      const yields = ahead.some((first) => goesBefore(first, call))
       if (yields || blocked(call.relay, call.interactive)) ahead.push(call)
       else call.go()
     }
@@ -130,10 +136,7 @@ export function createPerClientQueue(habits: Habits, clock: Clock): PerClientQue
       // Most servers never send requests.
       if (!habits.asks) return void addOpen(relay, isInteractive(relay))
       const interactive = isInteractive(relay)
-      const client = clientOf(relay)
-      const yields = waiting.some(
-        (first) => clientOf(first.relay) !== client && (first.interactive || interactive) && !open.get(relay),
-      )
+      const yields = !open.get(relay) && waiting.some((first) => goesBefore(first, { relay, interactive }))
       if (!yields && !blocked(relay, interactive)) return void addOpen(relay, interactive)
       return wait(relay, interactive, signal, () => addOpen(relay, interactive))
     },
