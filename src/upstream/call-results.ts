@@ -7,24 +7,14 @@ import type { ToolResult } from '../core/tool-result.ts'
 import { isContent, withoutOwnSchemes } from './content-blocks.ts'
 import { withCheckedOutput } from './output-check.ts'
 import type { ReconnectingLink } from './reconnecting-link.ts'
-import type { Instances } from './server-instances.ts'
-import { type OpenTasks, removeTaskId } from './server-tasks.ts'
+import type { CallsHost } from './server-calls.ts'
+import { removeTaskId } from './server-tasks.ts'
 import type { ToolRecord } from './tool-definition.ts'
-import type { ServerContext } from './upstream-shared.ts'
 
 type McpAnswer = Extract<ToolResult, { kind: 'mcp' }>
 
-export interface CallResultsOptions extends Pick<ServerContext, 'id' | 'module'> {
-  readonly instances: Pick<Instances, 'nameTask' | 'takeStopped'>
-  readonly openTasks: Pick<OpenTasks, 'record'>
-  /** True if each principal has its own login. */
-  readonly ownLogins: boolean
-  /** Remembers the resources that a result links to. */
-  remember(result: Json): void
-}
-
 /** Converts what one server answers to `tools/call` to results for clients. */
-export function createCallResults({ id, module, instances, openTasks, ownLogins, remember }: CallResultsOptions) {
+export function createCallResults({ id, module, instances, access, openTasks, remember }: CallsHost) {
   /** What the client gets: a question, a task, or the result of the tool. @throws PegboardError E_UPSTREAM_PROTOCOL */
   function toCallResult(
     answer: Json,
@@ -35,8 +25,8 @@ export function createCallResults({ id, module, instances, openTasks, ownLogins,
   ): ToolResult {
     const { resultType, taskId } = answer
     if (resultType === 'input_required') return { kind: 'input_required', result: answer }
-    // The owner of later task requests is unknown.
-    if (resultType === 'task' && ownLogins)
+    // With a login per principal, the owner of later task requests is unknown.
+    if (resultType === 'task' && access)
       throw new PegboardError('E_UPSTREAM_PROTOCOL', `${id} returned a task that belongs to another login.`)
     if (resultType === 'task' && acceptsTasks(clientCapabilities) && typeof taskId === 'string')
       return toTaskResult(answer, via)

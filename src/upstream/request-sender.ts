@@ -3,19 +3,8 @@ import type { Json } from '../core/is-record.ts'
 import { type Observer, type Operation, RUN_OF_A_TOOL } from '../core/observer-types.ts'
 import type { RequestOptions } from './connection.ts'
 import { SESSION_LOST } from './fast-requests.ts'
-import type { IdleTimer } from './idle-timer.ts'
 import type { ReconnectingLink } from './reconnecting-link.ts'
-import type { ServerContext } from './upstream-shared.ts'
-
-export interface RequestSenderOptions extends Pick<ServerContext, 'id' | 'shared' | 'settings'> {
-  /** The connection that lists are read from. */
-  readonly link: ReconnectingLink
-  readonly idle: IdleTimer
-  /** Called after each successful request on `link`. */
-  recovered(): void
-  /** Called when the server rejects the shared login. */
-  refused(why: string): void
-}
+import type { CallsHost } from './server-calls.ts'
 
 /** Sends a request on one connection of the server. Connects first if necessary. */
 export type SendRequest = (
@@ -29,9 +18,9 @@ export type SendRequest = (
  * Creates the function that sends all requests of clients to one server. It reports the result of each request to the
  * connection and to telemetry, and repeats a request once if the server has forgotten the session.
  */
-export function createRequestSender(options: RequestSenderOptions): SendRequest {
-  const { id, settings, link, idle } = options
-  const { observer } = options.shared
+export function createRequestSender(host: CallsHost): SendRequest {
+  const { id, settings, link, idle } = host
+  const { observer } = host.shared
 
   const send: SendRequest = (via, ...request) =>
     // Other connections count their own use.
@@ -41,18 +30,18 @@ export function createRequestSender(options: RequestSenderOptions): SendRequest 
     via: ReconnectingLink,
     method: string,
     params: Json,
-    requestOptions: RequestOptions,
+    options: RequestOptions,
   ): Promise<Json> {
-    const { signal } = requestOptions
+    const { signal } = options
     const connection = via.live ?? (await via.ready(signal))
     try {
-      const result = await connection.request(method, params, requestOptions)
+      const result = await connection.request(method, params, options)
       via.worked()
-      if (via === link) options.recovered()
+      if (via === link) host.recovered()
       return result
     } catch (error) {
       const why = rejectedLogin(error)
-      if (via === link && why !== undefined) options.refused(why)
+      if (via === link && why !== undefined) host.refused(why)
       if (!isPegboardError(error) || error.code !== 'E_UPSTREAM_UNAVAILABLE') throw error
       if (error.cause !== SESSION_LOST) {
         // The request may have run, so Pegboard does not repeat it. A child process reports a failure by its exit.
@@ -61,7 +50,7 @@ export function createRequestSender(options: RequestSenderOptions): SendRequest 
       }
       // The server did not process the request, so repeating it is safe.
       via.lost(connection, 'it lost the session', 0)
-      return await (await via.ready(signal)).request(method, params, requestOptions)
+      return await (await via.ready(signal)).request(method, params, options)
     }
   }
 
@@ -70,14 +59,14 @@ export function createRequestSender(options: RequestSenderOptions): SendRequest 
     via: ReconnectingLink,
     method: string,
     params: Json,
-    requestOptions: RequestOptions,
+    options: RequestOptions,
   ): Promise<Json> {
     const { target } = settings()
     const operation = describeRequest(id, target.kind === 'stdio' ? undefined : new URL(target.url), method, params)
     return observer.run(operation, async () => {
-      const { relay } = requestOptions
+      const { relay } = options
       const tracedRelay = relay && { ...relay, meta: observer.addTraceContext(relay.meta) }
-      const result = await send(via, method, params, { ...requestOptions, relay: tracedRelay })
+      const result = await send(via, method, params, { ...options, relay: tracedRelay })
       if (result['isError'] === true) operation.error = 'tool_error'
       return result
     })

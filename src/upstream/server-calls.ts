@@ -9,10 +9,11 @@ import type { ToolResult } from '../core/tool-result.ts'
 import { timeoutOf } from './adapt-server-tool.ts'
 import { createCallResults } from './call-results.ts'
 import type { Connection } from './connection.ts'
+import type { IdleTimer } from './idle-timer.ts'
 import { mirroredArguments, mirrorHeaders } from './mirrored-headers.ts'
 import type { PrincipalAccess } from './principal-access.ts'
 import type { ReconnectingLink } from './reconnecting-link.ts'
-import { createRequestSender, type RequestSenderOptions, rejectedLogin } from './request-sender.ts'
+import { createRequestSender, rejectedLogin } from './request-sender.ts'
 import type { EndpointsHost } from './server-endpoints.ts'
 import type { Instances } from './server-instances.ts'
 import { callAsTask, type OpenTasks, runsAsTask, runsTasks } from './server-tasks.ts'
@@ -20,7 +21,10 @@ import { withTaskSupport } from './task-relay.ts'
 import type { ToolRecord } from './tool-definition.ts'
 import type { ServerContext } from './upstream-shared.ts'
 
-export interface CallsHost extends ServerContext, RequestSenderOptions {
+export interface CallsHost extends ServerContext {
+  /** The connection that lists are read from. */
+  readonly link: ReconnectingLink
+  readonly idle: IdleTimer
   readonly instances: Instances
   /** Only if each principal has its own login. */
   readonly access: Pick<PrincipalAccess, 'refused'> | undefined
@@ -29,6 +33,10 @@ export interface CallsHost extends ServerContext, RequestSenderOptions {
   admit(record: ToolRecord): void
   /** Remembers the resources that a result links to. */
   remember(result: Json): void
+  /** Called after each successful request on `link`. */
+  recovered(): void
+  /** Called when the server rejects the shared login. */
+  refused(why: string): void
   /** Called when the server lists another definition than the approved one. */
   toolsChanged(): void
 }
@@ -47,7 +55,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
   const { id, log, link, instances, access, idle } = host
   const ownLogins = access !== undefined
   const send = createRequestSender(host)
-  const { toCallResult, toTaskResult, toToolResult } = createCallResults({ ...host, ownLogins })
+  const { toCallResult, toTaskResult, toToolResult } = createCallResults(host)
 
   /** Runs work on the caller's connection, if callers have their own. Without a caller, it runs without a login. */
   function withConnectionOf<T>(who: RequestOwner, work: (via: ReconnectingLink) => Promise<T>): Promise<T> {
