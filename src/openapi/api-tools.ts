@@ -1,32 +1,29 @@
-import type { Catalog } from '../catalog/catalog.ts'
 import { createFilters, leftOutBy, mayAppearLater, namingProblems } from '../catalog/naming.ts'
 import type { OwnerInfo } from '../catalog/owner.ts'
 import type { Json } from '../core/is-record.ts'
-import type { Log } from '../core/log.ts'
 import type { Tool } from '../core/tool.ts'
 import { operationActions } from './actions.ts'
 import { adaptOperation, type ToolHost } from './adapt-operation.ts'
-import { type Approval, listForAssessment, type OperationRejection } from './api-approval.ts'
+import type { ApiShared } from './api.ts'
+import { listForAssessment, type OperationRejection } from './api-approval.ts'
 import { findAddressProblem } from './api-origins.ts'
 import { findCredentialProblems } from './credential-problems.ts'
 import { findDocumentProblems } from './document-problems.ts'
 import type { ListedOperation } from './operations.ts'
 import type { StoredList } from './stored-list.ts'
 
-export interface ApiToolsOptions {
-  readonly host: ToolHost
-  readonly catalog: Catalog
-  readonly log: Log
-  readonly approval: Approval
-  /** The document of the list, if it is stored. */
-  getDocument(): Json | undefined
-}
-
 /** Limits the number of operations, because comparing and indexing more blocks other requests for seconds. */
 const MAX_OPERATIONS = 2_000
 
-/** The operations of one API as tools in the catalog: which are used, which the operator has approved, and their names. */
-export function createApiTools({ host, catalog, log, approval, getDocument }: ApiToolsOptions) {
+/**
+ * The operations of one API as tools in the catalog: which are used, which the operator has approved, and their names.
+ * @param getDocument returns the document of the list, if it is stored
+ */
+export function createApiTools(
+  host: ToolHost,
+  { catalog, log, approval }: Pick<ApiShared, 'catalog' | 'log' | 'approval'>,
+  getDocument: () => Json | undefined,
+) {
   const { id, module, settings } = host
   const filters = createFilters(settings)
   const isAllowed = ({ name }: { readonly name: string }): boolean => leftOutBy(filters, name) === undefined

@@ -10,6 +10,7 @@ import { omitUndefined } from '../core/omit-undefined.ts'
 import { createPause } from '../core/pause.ts'
 import { runWithTimeout } from '../core/run-with-timeout.ts'
 import type { ToolResult } from '../core/tool-result.ts'
+import type { ToolHost } from './adapt-operation.ts'
 import type { Approval } from './api-approval.ts'
 import { createAuth } from './api-auth.ts'
 import { createDocumentError, type LoadedDocument } from './api-document.ts'
@@ -91,24 +92,19 @@ export function createApi(id: string, module: string, settings: ApiSettings, sha
   let cancel: (() => void) | undefined
   let stopped = false
 
-  const apiTools = createApiTools({
-    host: {
-      id,
-      module,
-      settings,
-      get version() {
-        return JSON.stringify(storedList?.parts)
-      },
-      define,
-      onUnchecked: ({ name }) =>
-        apiTools.warnOnce(`the arguments of ${name} are not checked here: its schema takes too long`),
-      call,
+  const host: ToolHost = {
+    id,
+    module,
+    settings,
+    get version() {
+      return JSON.stringify(storedList?.parts)
     },
-    catalog,
-    log,
-    approval,
-    getDocument,
-  })
+    define,
+    onUnchecked: ({ name }) =>
+      apiTools.warnOnce(`the arguments of ${name} are not checked here: its schema takes too long`),
+    call,
+  }
+  const apiTools = createApiTools(host, { catalog, log, approval }, getDocument)
 
   function getDocument(): Json | undefined {
     document ??= isDocumentLost ? undefined : documents.get(key)
