@@ -19,13 +19,13 @@ export const createApproval = (trust: Trust, catalog: Catalog, log: Log, lostRul
     const definitions = { get: (name: string) => byName.get(name)?.source }
     const otherTools = otherToolsTo(catalog, module)
     const ownTools = once(() => otherToolsNamed(module, settings, tools))
-    function losesRule(gone: readonly string[]): boolean {
+    function warnOfLostRules(gone: readonly string[]): boolean {
       const lost = lostRules?.({ module, settings }, gone, [...byName.keys()]) ?? []
       for (const rule of lost) log.warn(lostRuleSentence(rule, id, 'API'))
       return lost.length > 0
     }
-    const listing = { server, mode: settings.trust, tools, definitions, otherTools, ownTools, losesRule }
-    const quarantined = trust.assess(listing, true)
+    const list = { server, mode: settings.trust, tools, definitions, otherTools, ownTools, losesRule: warnOfLostRules }
+    const quarantined = trust.assess(list, true)
     const hint = reviewHint(server)
     return new Map(
       [...quarantined].map(([name, { code, reason, why }]) => [
