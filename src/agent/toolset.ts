@@ -61,7 +61,7 @@ export interface Toolset {
 }
 
 export interface ToolsetSettings {
-  /** The caller; missing fields are as on stdio. */
+  /** The caller; missing fields are those of `localCaller`. */
   readonly caller?: Partial<Caller>
   readonly profile?: string
   readonly textTools?: TextTools | undefined

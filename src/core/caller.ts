@@ -254,7 +254,7 @@ export const noOrigin: Origin = { platform: 'mcp', channelId: '', messageId: '',
 export const originOf = ({ origin = noOrigin }: Caller, { platform }: Profile): Origin =>
   origin !== noOrigin && origin.platform !== '' ? origin : { ...origin, platform: platform || noOrigin.platform }
 
-/** The caller on the command line, on stdio, and in tests. */
+/** The caller of the command line, of agents and of tests. Clients over stdio are also `local`, with their own `client` and `session`. */
 export const localCaller: Caller = {
   principal: 'local',
   profile: 'default',

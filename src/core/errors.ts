@@ -390,8 +390,9 @@ export interface ErrorOptions {
   readonly hint?: string | undefined
   /** Default: the class of the code. For E_TOOL_FAILED, it is derived from the message. */
   readonly class?: FailureClass | undefined
-  /** Default: that of the class. */
+  /** Default: true with `retryAfterMs`, otherwise that of the class. */
   readonly retryable?: boolean | undefined
+  /** Earliest time for another try, in milliseconds from now. */
   readonly retryAfterMs?: number | undefined
   readonly cause?: unknown
   /** Additional data for the model: what the tool returned besides its error. */
@@ -424,8 +425,10 @@ export class PegboardError extends Error {
     this.class = options.class ?? (code === 'E_TOOL_FAILED' ? classifyFailure(message) : entry.class)
     this.hint =
       options.hint ?? (this.class === undefined || this.class === entry.class ? entry.next : hintOf(this.class))
-    this.retryable = options.retryable ?? (this.class !== undefined && failureClasses[this.class].retryable)
     this.retryAfterMs = options.retryAfterMs ?? null
+    this.retryable =
+      options.retryable ??
+      (this.retryAfterMs !== null || (this.class !== undefined && failureClasses[this.class].retryable))
     this.data = options.data
   }
 }

@@ -8,8 +8,12 @@ import type { RuleSetting } from './policy-options.ts'
 /**
  * The properties of a caller that rules check. A token, a login, the profile or the operator decides them. The client's
  * name is none of them, because a client chooses its own name. A new property also belongs in `sharedCaller` in
- * `src/view/views.ts`: callers for whom these properties are equal share a view, and rules see no others. If nearly
- * every caller has its own value, keep it there only if a rule uses it.
+ * `src/view/views.ts`: callers for whom these properties are equal share a view, and rules see no others. If a
+ * property differs for nearly every caller, `sharedCaller` must drop it unless a rule uses it: otherwise no callers
+ * would share a view.
+ *
+ * `callerOf` (`src/server/identity.ts`) creates the callers of clients. Those of the command line, the page and agents
+ * begin with `localCaller`. `src/exec/stored-caller.ts` stores the callers of planned calls.
  */
 export type Actor = Pick<Caller, 'profile' | 'roles'>
 

@@ -187,7 +187,7 @@ export function createLinkStatus(
         return createUnavailable(id, `is reconnecting (attempt ${backoff.attempt}): ${message}`, { retryAfterMs })
       return new PegboardError('E_CIRCUIT_OPEN', `${id} failed ${backoff.attempt} times in a row: ${message}.`, {
         class: classifyDisconnect(message),
-        ...retryFields(retryAfterMs),
+        retryAfterMs,
       })
     },
   }
@@ -198,12 +198,7 @@ export const createUnavailable = (id: string, why: string, more: ErrorOptions = 
   new PegboardError('E_UPSTREAM_UNAVAILABLE', `${id} ${why}.`, {
     class: classifyDisconnect(why),
     ...more,
-    ...retryFields(more.retryAfterMs),
   })
-
-/** The call can be repeated after any kind of failure: by then, Pegboard has tried to connect again. */
-const retryFields = (retryAfterMs: number | undefined) =>
-  retryAfterMs === undefined ? {} : { retryAfterMs, retryable: true }
 
 const stderrField = (stderrTail: string | undefined) => (stderrTail ? { stderr: stderrTail } : {})
 

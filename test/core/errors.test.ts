@@ -29,6 +29,11 @@ describe('errors', () => {
     expect(isPegboardError(null)).toBe(false)
   })
 
+  it('are retryable if they say when', () => {
+    expect(new PegboardError('E_DENIED_BY_POLICY', 'No.').retryable).toBe(false)
+    expect(new PegboardError('E_DENIED_BY_POLICY', 'No.', { retryAfterMs: 5_000 }).retryable).toBe(true)
+  })
+
   it('take hint and retryability from the catalogue by default', () => {
     const error = new PegboardError('E_TIMEOUT', 'slow')
     expect([error.hint, error.retryable, error.retryAfterMs]).toEqual([
