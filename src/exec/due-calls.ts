@@ -3,7 +3,7 @@ import type { Store } from '../state/store.ts'
 import type { TasksOptions } from './background-tasks.ts'
 import { POSTPONED } from './due-queue.ts'
 import type { Inbox } from './inbox.ts'
-import { failureOf, type Outcome, outcomeOf } from './outcome.ts'
+import { type FailedOutcome, failureOf, type Outcome, outcomeOf } from './outcome.ts'
 import { refreshCaller, type StoredCaller } from './stored-caller.ts'
 
 /** True if a stored caller cannot see a tool in this process. */
@@ -41,8 +41,12 @@ export interface StoppedCall {
 }
 
 /** True if a run did not take place because its owner no longer has access. */
-export const isOwnerGone = (outcome: Outcome | undefined): outcome is Extract<Outcome, { success: false }> =>
+export const isOwnerGone = (outcome: Outcome | undefined): outcome is FailedOutcome =>
   outcome?.success === false && outcome.code === 'E_OWNER_GONE'
+
+/** True if a call failed because the operator disabled its tool, or the server of the tool. */
+export const isToolDisabled = (outcome: Outcome | undefined): outcome is FailedOutcome =>
+  outcome?.success === false && outcome.code === 'E_TOOL_DISABLED'
 
 /** Calls of an unknown tool, and of a tool of a disabled server, fail with these codes. */
 const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISABLED'])

@@ -9,7 +9,13 @@ const QUESTION = 'The tool has a question for the user. Call the tool directly, 
 /** The result of a call in a form that can be stored: its data, or its error. */
 export type Outcome =
   | { readonly success: true; readonly data: unknown; readonly warnings?: readonly string[] }
-  | { readonly success: false; readonly error: string; readonly code: string }
+  | FailedOutcome
+
+export interface FailedOutcome {
+  readonly success: false
+  readonly error: string
+  readonly code: string
+}
 
 /**
  * A result as data, with its files. A module's value is unchanged; a server's result is its structured content, or its

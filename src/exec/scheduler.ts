@@ -4,9 +4,9 @@ import { createJumpDetector, ticksOf } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { randomId, toId } from '../core/random-id.ts'
 import { type Delivery, textOf } from './channel-delivery.ts'
-import { createDueCalls, type DueWorkOptions, isOwnerGone } from './due-calls.ts'
+import { createDueCalls, type DueWorkOptions, isOwnerGone, isToolDisabled } from './due-calls.ts'
 import { createDueQueue, type DueEntry, isDueEntry, POSTPONED, type RunResult } from './due-queue.ts'
-import { type Outcome, shortenOutcome } from './outcome.ts'
+import { type FailedOutcome, type Outcome, shortenOutcome } from './outcome.ts'
 import { isRelative, nextRun, parseScheduleTime, skippedRuns } from './schedule-times.ts'
 import { refreshCaller, type StoredCaller, toStoredCaller } from './stored-caller.ts'
 import { lastingOwner } from './task-owner.ts'
@@ -153,7 +153,10 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
           : await call({ id, caller, tool, params, callId: runKey, before: job.last, mayPostpone })
       if (last === POSTPONED) return last
       if (last && 'stopped' in last) return afterInterruption(id, owner, job, last.mayRepeat)
-      if (isOwnerGone(last) && isRepeated(job)) return afterRefusal(id, owner, job, last)
+      if (isRepeated(job)) {
+        if (isOwnerGone(last)) return afterRefusal(id, owner, job, last, 'its owner has no access')
+        if (isDisabled(job, last)) return afterRefusal(id, owner, job, last, 'its tool is disabled')
+      }
       const notify = async (): Promise<void> => {
         if (job.message !== undefined) inbox.add(owner, `[REMINDER] ${job.message}`)
         else if (last && !(await sendToChannel(job, id, last)))
@@ -186,11 +189,21 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
     }
   }
 
+  /** True if the operator disabled the tool. A tool can fail with the same code. */
+  const isDisabled = ({ caller, tool }: Job, last: Outcome | undefined): last is FailedOutcome =>
+    tool !== undefined && isToolDisabled(last) && lacksTool(caller, tool)
+
   /**
-   * A repeated job waits until its owner has access again: the run does not count, and the owner gets one notice about
-   * all runs until then.
+   * Pauses a repeated job until the cause is gone: the run does not count, and the owner gets one notice about all runs
+   * until then. A later run finds out whether the cause is gone.
    */
-  function afterRefusal(id: string, owner: string, job: RepeatedJob, last: Outcome): RunResult<Job> {
+  function afterRefusal(
+    id: string,
+    owner: string,
+    job: RepeatedJob,
+    last: FailedOutcome,
+    cause: string,
+  ): RunResult<Job> {
     return {
       change: (current) => ({
         ...current,
@@ -199,9 +212,12 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         last: shortenOutcome(last),
       }),
       notify() {
-        if (isOwnerGone(job.last)) return
+        const isNoticed = job.last?.success === false && job.last.code === last.code
+        if (isNoticed) return
+        if (isToolDisabled(last))
+          log.warn('a job was paused, because its tool is disabled', { job: id, tool: job.tool })
         const name = nameOf({ ...job, id })
-        inbox.add(owner, `Scheduled job ${name} ${formatOutcome(last)} It is paused while its owner has no access.`)
+        inbox.add(owner, `Scheduled job ${name} ${formatOutcome(last)} It is paused while ${cause}.`)
       },
     }
   }

@@ -4,7 +4,7 @@ import { PegboardError } from '../core/errors.ts'
 import { formatCount } from '../core/format-count.ts'
 import { randomId } from '../core/random-id.ts'
 import { describeChanges } from './describe-changes.ts'
-import { createDueCalls, type DueWorkOptions, isOwnerGone } from './due-calls.ts'
+import { createDueCalls, type DueWorkOptions, isOwnerGone, isToolDisabled } from './due-calls.ts'
 import { createDueQueue, type DueEntry, isDueEntry, POSTPONED } from './due-queue.ts'
 import { type Strategy, shouldNotify, thresholdOf } from './notify-when.ts'
 import { type Outcome, shortenOutcome, withoutParts } from './outcome.ts'
@@ -116,7 +116,7 @@ export function createWatchers(options: WatchersOptions): Watchers {
           notify: () => inbox.add(owner, `[WATCHER UPDATE] ${watcher.label} (${id}) ended: ${outcome.error}`),
         }
       }
-      const isDisabled = !outcome.success && outcome.code === 'E_TOOL_DISABLED' && lacksTool(caller, tool)
+      const isDisabled = isToolDisabled(outcome) && lacksTool(caller, tool)
       if (isDisabled) log.warn('a watcher was paused, because its tool is disabled', { watcher: id, tool })
       if (isOwnerGone(outcome) || isDisabled)
         return {

@@ -490,6 +490,42 @@ describe('a schedule', () => {
     expect(await second.schedule.list(localCaller)).toEqual([])
   })
 
+  it('pauses a repeated job whose tool is disabled: one notice, one warning, and no run is counted', async () => {
+    const { process, pass, calls, logged } = rig()
+    const disabled = process({ lacks: true, isDisabled: true })
+    await disabled.schedule.start()
+    const { id } = await disabled.schedule.add(localCaller, { tool: 'a.b', cron: '* * * * *', label: 'x', maxRuns: 2 })
+    await pass(5 * 60_000)
+    expect(await disabled.notices()).toEqual([
+      expect.stringMatching(
+        /^Scheduled job x \(a\.b\) failed: E_TOOL_DISABLED: 'a\.b' is not available\. .* It is paused while its tool is disabled\.$/,
+      ),
+    ])
+    expect(logged).toEqual(['a job was paused, because its tool is disabled'])
+    expect(await disabled.schedule.get(localCaller, id)).toMatchObject({ runs: 0, nextAt: expect.any(Number) })
+    await disabled.schedule.stop()
+    calls.length = 0
+    const enabled = process()
+    await enabled.schedule.start()
+    await pass(5 * 60_000)
+    expect(calls).toEqual(['a.b', 'a.b'])
+    expect(await enabled.notices()).toEqual(Array(2).fill('Scheduled job x (a.b) gave "done"'))
+    expect(await enabled.schedule.list(localCaller)).toEqual([])
+  })
+
+  it('fails a one-time job whose tool is disabled', async () => {
+    const { process, pass } = rig()
+    const { schedule, notices } = process({ lacks: true, isDisabled: true })
+    await schedule.start()
+    await schedule.add(localCaller, { tool: 'a.b', when: 'in 5s', label: 'x' })
+    await pass(6_000)
+    const [notice, ...others] = await notices()
+    expect(notice).toContain("Scheduled job x (a.b) failed: E_TOOL_DISABLED: 'a.b' is not available.")
+    expect(notice).not.toContain('paused')
+    expect(others).toEqual([])
+    expect(await schedule.list(localCaller)).toEqual([])
+  })
+
   it("sends a job's result to its channel, or reports the failure to the owner", async () => {
     const { process, pass, sent } = rig()
     const { schedule, notices } = process()
