@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { Config } from '../config/load-config.ts'
+import { raceAbort } from '../core/abort.ts'
 import { systemClock } from '../core/clock.ts'
 import { messageOf, PegboardError } from '../core/errors.ts'
 import { firstSentence } from '../core/first-sentence.ts'
@@ -14,7 +15,7 @@ import { isMissing, spawnPlan } from '../programs/spawn.ts'
 import { additionEdit } from '../setup/add-server.ts'
 import { type AddSource, type PackageType, readSource } from '../setup/add-source.ts'
 import { diffOf } from '../setup/edit-diff.ts'
-import { applyEdits } from '../setup/file-edits.ts'
+import { applyEdits, undo } from '../setup/file-edits.ts'
 import {
   type InputValue,
   type InputValues,
@@ -31,7 +32,7 @@ import { userConfigFile } from './find-config.ts'
 import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
 import { machineOf, openSecrets, setupDir } from './machine-of.ts'
-import { offline, openApp, openConfig } from './open-app.ts'
+import { offline, openApp, openConfig, stopApp } from './open-app.ts'
 import { askLine, askYes, canAsk } from './questions.ts'
 import { withRegistry } from './registry.ts'
 
@@ -75,15 +76,16 @@ export async function run(args: Args, io: Io): Promise<number> {
     return 1
   }
   await storeSecrets(secrets, io)
-  const { id: undo } = await applyEdits([edit], {
+  const { id: undoId } = await applyEdits([edit], {
     stateDir: setupDir(io),
     clock: systemClock,
     reason: `add ${id}`,
     config: file,
   })
-  const check = await connect({ ...args, values: { ...args.values, config: file } }, io, id)
-  if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo, ...check })
-  else print(connectionText(id, check, undo))
+  const onInterrupt = () => undoAddition(undoId, io)
+  const check = await connect({ ...args, values: { ...args.values, config: file } }, io, id, onInterrupt)
+  if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo: undoId, ...check })
+  else print(connectionText(id, check, undoId))
   return check.findings.some(({ code }) => code !== 'server-unpinned' && code !== 'tools-waiting') ? 1 : 0
 }
 
@@ -330,8 +332,20 @@ interface ConnectionCheck {
   readonly waiting: readonly { readonly id: string; readonly reason: string }[]
 }
 
-/** Starts the new server once, and reads its tools. */
-async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck> {
+async function undoAddition(undoId: string, io: Io): Promise<void> {
+  try {
+    await undo(setupDir(io), undoId)
+    io.stderr('Nothing was added.\n')
+  } catch (error) {
+    writeWarning(io, `the entry of the server stays in the configuration: ${messageOf(error)}`)
+  }
+}
+
+/**
+ * Starts the new server once, and reads its tools. Rejects with the reason of `io.stop` if a signal arrives meanwhile.
+ * @param onInterrupt called before the server is stopped, because a second signal ends the process immediately
+ */
+async function connect(args: Args, io: Io, id: string, onInterrupt: () => Promise<void>): Promise<ConnectionCheck> {
   const { config } = await openConfig(args, io)
   const skipped = config.skipped.find((server) => server.id === id)
   if (skipped)
@@ -341,15 +355,17 @@ async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck>
   try {
     await app.start()
     if (args.values['json'] !== true) io.stderr(`Starting ${id} …\n`)
-    await checkServers(
-      {
-        ...{ app, config, env: io.env, home: io.env['HOME'] ?? '', clock: systemClock },
-        timeoutMs: readInteger(args, 'timeout', 1, 600, 120) * 1_000,
-        downloadMs: 0,
-        report: { found: (finding) => findings.push(finding), passed: () => undefined, waiting: () => undefined },
+    const checks = {
+      ...{ app, config, env: io.env, home: io.env['HOME'] ?? '', clock: systemClock },
+      timeoutMs: readInteger(args, 'timeout', 1, 600, 120) * 1_000,
+      downloadMs: 0,
+      report: {
+        found: (finding: Finding) => findings.push(finding),
+        passed: () => undefined,
+        waiting: () => undefined,
       },
-      [id],
-    )
+    }
+    await raceAbort(checkServers(checks, [id]), io.stop)
     const module = app.upstreams.status().find((server) => server.id === id)?.module ?? ''
     const owner = app.catalog.snapshot().owners.get(module)
     return {
@@ -358,9 +374,13 @@ async function connect(args: Args, io: Io, id: string): Promise<ConnectionCheck>
       waiting: (owner?.quarantined ?? []).map(({ tool, reason }) => ({ id: tool.id, reason })),
     }
   } catch (error) {
+    if (io.stop.aborted) {
+      await onInterrupt()
+      throw io.stop.reason
+    }
     return { findings: [{ code: 'server-failed', message: messageOf(error) }], tools: [], waiting: [] }
   } finally {
-    await app.stop()
+    await stopApp(app, io)
   }
 }
 

@@ -253,7 +253,7 @@ export async function withApp(
 }
 
 /** Reports a slow stop after a signal, because otherwise nothing shows that the signal arrived. */
-async function stopApp(app: App, io: Io): Promise<void> {
+export async function stopApp(app: App, io: Io): Promise<void> {
   const report = (): void => {
     if (io.stop.aborted) io.stderr('pegboard: stopping the servers (press Ctrl-C again to stop at once)\n')
   }

@@ -54,21 +54,49 @@ it('does not interleave output with the JSON of a list', async () => {
   expect(JSON.parse(out)).toMatchObject([{ id: 'mcp_good' }, { id: 'mcp_hangs', reason: 'starting' }])
 }, 40_000)
 
+/** A server that never answers, and the file to which it writes its process id. */
+function hangingServer(dir: string) {
+  const script = 'require("node:fs").writeFileSync(process.argv[1], String(process.pid)); setInterval(() => {}, 1000)'
+  const pidFile = join(dir, 'pid')
+  return { pidFile, entry: { command: process.execPath, args: ['-e', script, pidFile] } }
+}
+
+/** Runs the command, and interrupts it as soon as the server has started. Expects that the server then ends. */
+async function interrupt(argv: readonly string[], env: ReturnType<typeof where>['env'], pidFile: string) {
+  const child = spawn(process.execPath, [cli, ...argv], { env })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let err = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    err += text
+  })
+  child.stdout.resume()
+  const closed = once(child, 'close')
+  await until(() => existsSync(pidFile) && readFileSync(pidFile, 'utf8') !== '', 15_000)
+  child.kill('SIGINT')
+  const [code, signal] = await closed
+  expect(alive(Number(readFileSync(pidFile, 'utf8')))).toBe(false)
+  return { code, signal, err }
+}
+
 it.each([[['list']], [['search', 'a file']], [['doctor']]])(
   'ends with exit code 130 at the first Ctrl-C of %j, and its servers end with it',
   async (argv) => {
-    const script = 'require("node:fs").writeFileSync(process.argv[1], String(process.pid)); setInterval(() => {}, 1000)'
     const here = place()
-    const pidFile = join(here.dir, 'pid')
-    const entry = { command: process.execPath, args: ['-e', script, pidFile] }
+    const { pidFile, entry } = hangingServer(here.dir)
     writeFileSync(here.config, JSON.stringify({ mcpServers: { hangs: entry } }))
-    const child = spawn(process.execPath, [cli, ...argv, '--config', here.config], { env: here.env })
-    onTestFinished(() => void child.kill('SIGKILL'))
-    const closed = once(child, 'close')
-    await until(() => existsSync(pidFile) && readFileSync(pidFile, 'utf8') !== '', 15_000)
-    child.kill('SIGINT')
-    expect(await closed).toEqual([130, null])
-    expect(alive(Number(readFileSync(pidFile, 'utf8')))).toBe(false)
+    const ended = await interrupt([...argv, '--config', here.config], here.env, pidFile)
+    expect(ended).toMatchObject({ code: 130, signal: null })
   },
   20_000,
 )
+
+it('ends with exit code 130 at the first Ctrl-C of add, which then ends the server and adds nothing', async () => {
+  const here = place()
+  const { pidFile, entry } = hangingServer(here.dir)
+  const before = '{\n  // My servers.\n  "mcpServers": {}\n}\n'
+  writeFileSync(here.config, before)
+  const add = ['add', 'hangs', '--yes', '--config', here.config, '--', entry.command, ...entry.args]
+  const ended = await interrupt(add, here.env, pidFile)
+  expect(ended).toMatchObject({ code: 130, signal: null, err: expect.stringContaining('Nothing was added.\n') })
+  expect(readFileSync(here.config, 'utf8')).toBe(before)
+}, 20_000)
