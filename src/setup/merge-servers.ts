@@ -15,7 +15,8 @@ export interface MergedServer {
 }
 
 /**
- * Merges the servers of several clients: one server per program with the same arguments and variables, and one per
+ * Merges the servers of several clients: one server per command with the same arguments, variables and working
+ * directory, and one per address with the same headers. An entry without headers is merged with the first one of its
  * address. A server whose name is taken by another one gets the name of its client as a suffix.
  * @param existing `mcpServers` of Pegboard's configuration
  * @param stored secrets that `existing` names; undefined: it cannot be read
