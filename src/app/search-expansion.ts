@@ -24,24 +24,6 @@ import { samplingLlm } from '../services/sampling-llm.ts'
 import { createFileStore } from '../state/file-store.ts'
 import { checkEntry } from '../trust/definition-checks.ts'
 
-/** Search text that a language model writes for tools of servers that the atlas does not know. */
-export interface SearchExpansion {
-  /** The sources with the text that was written for them. */
-  withText(sources: readonly SearchSource[]): readonly SearchSource[]
-  of(tool: Tool): WrittenText | undefined
-  /** Changes when text was written. */
-  readonly version: number
-  readonly status: NonNullable<SearchStatus['expand']>
-  /** With `llm`: writes in the background until nothing is missing. Call it when the index is complete. */
-  begin(): void
-  /**
-   * With `client`: asks the client's model once, about tools of these owners first. The client asks its user.
-   * @returns whether text was written
-   */
-  ask(caller: Caller, relay: Relay | undefined, owners: readonly string[], signal?: AbortSignal): Promise<boolean>
-  stop(): void
-}
-
 export interface SearchExpansionOptions {
   readonly kind: NonNullable<Exclude<SearchSettings['expand'], false>>
   readonly questionsPerDay: number
@@ -59,7 +41,8 @@ const FAILURES_BEFORE_PAUSE = 3
 const PAUSE_MS = 60 * 60_000
 const CLIENT_TIMEOUT_MS = 60_000
 
-export function createSearchExpansion(options: SearchExpansionOptions): SearchExpansion {
+/** Lets a language model write search text for tools of servers that the atlas does not know. */
+export function createSearchExpansion(options: SearchExpansionOptions) {
   const { kind, catalog, atlas, clock, log } = options
   const stopped = new AbortController()
   const written = createWrittenRequests({
@@ -136,6 +119,7 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
     }
   }
 
+  /** With `llm`: writes in the background until nothing is missing. Call it when the index is complete. */
   function begin(): void {
     if (kind !== 'llm' || running || cancelPause || stopped.signal.aborted) return
     running = true
@@ -147,7 +131,8 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
   }
 
   return {
-    withText: (sources) => {
+    /** The sources with the text that was written for them. */
+    withText: (sources: readonly SearchSource[]): readonly SearchSource[] => {
       const { byId } = catalog.snapshot()
       return sources.map((source) => {
         const tool = byId.get(source.id)
@@ -158,18 +143,28 @@ export function createSearchExpansion(options: SearchExpansionOptions): SearchEx
         return Object.assign(Object.create(source), more) as SearchSource
       })
     },
-    of: (tool) => written.get(keyOf(tool)),
-    get version() {
+    of: (tool: Tool): WrittenText | undefined => written.get(keyOf(tool)),
+    /** Changes when text was written. */
+    get version(): number {
       return version
     },
-    get status() {
+    get status(): NonNullable<SearchStatus['expand']> {
       const all = listUnknownTools()
       const done = all.filter(({ key }) => written.get(key)).length
-      const state = running ? ('writing' as const) : cancelPause ? ('paused' as const) : ('idle' as const)
+      const state = running ? 'writing' : cancelPause ? 'paused' : 'idle'
       return { state, written: done, missing: all.length - done }
     },
     begin,
-    async ask(caller, relay, owners, signal) {
+    /**
+     * With `client`: asks the client's model once, about tools of these owners first. The client asks its user.
+     * @returns whether text was written
+     */
+    async ask(
+      caller: Caller,
+      relay: Relay | undefined,
+      owners: readonly string[],
+      signal?: AbortSignal,
+    ): Promise<boolean> {
       const request = relay?.request
       const missing = written.missing(listUnknownTools())
       if (kind !== 'client' || running || missing.length === 0 || !request || !caller.supports.sampling) return false

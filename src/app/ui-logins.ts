@@ -5,23 +5,14 @@ import { notFound, type UiContext } from './ui-parts.ts'
 
 const LOGIN_MS = 10 * 60_000
 
-/** Logins to servers. A person starts them on the page. */
-export interface UiLogins {
-  /** The running or failed login of a server. */
-  stateOf(server: string): LoginState | undefined
-  /** Resolves with the address of the login, or without one when the server has accepted a stored login. */
-  start(server: string): Promise<{ readonly url?: string }>
-}
-
-/** @param onChange is called when a login ends */
-export function createUiLogins(
-  { app, config, clock, log, logins, toSafeText }: UiContext,
-  onChange: () => void,
-): UiLogins {
+/** Runs logins to servers, which a person starts on the page. @param onChange is called when a login ends */
+export function createUiLogins({ app, config, clock, log, logins, toSafeText }: UiContext, onChange: () => void) {
   const states = new Map<string, LoginState>()
   return {
-    stateOf: (server) => states.get(server),
-    async start(id) {
+    /** The running or failed login of a server. */
+    stateOf: (server: string): LoginState | undefined => states.get(server),
+    /** Resolves with the address of the login, or without one when the server has accepted a stored login. */
+    async start(id: string): Promise<{ readonly url?: string }> {
       const settings = config().servers[id]
       if (!settings || settings.target.kind === 'stdio') throw notFound('server', id)
       const { target } = settings

@@ -5,29 +5,11 @@ import { findNearest } from '../core/tool-names.ts'
 import { configJsonSchema, type FileSettings, fileSchema, knownKeys, parseFile } from './config-schema.ts'
 import type { FilledValue } from './variables.ts'
 
-/** Collects all problems of a configuration file, with their lines, to report them together. */
-export interface ProblemCollector {
-  add(path: readonly string[], what: string): void
-  /** Reports a `${…}` that has no value. */
-  unset(path: readonly string[], what: string): void
-  /**
-   * Checks the root keys. Unknown keys are dropped with a warning in a file of another client; in Pegboard's own file
-   * `check` reports them.
-   */
-  ownKeys(root: Readonly<Record<string, unknown>>, warnings: string[]): Record<string, unknown>
-  /**
-   * Validates `value`. Adds problems and returns undefined if it is invalid. `more` is validated with it, but its
-   * variables are not replaced.
-   */
-  check(filled: FilledValue, more: Readonly<Record<string, unknown>>): FileSettings | undefined
-  /** @throws PegboardError E_CONFIG_INVALID with every problem */
-  throwIfAny(): void
-}
-
 // Keys that other clients have too. A file that has only these was written for another client.
 const SHARED = new Set(['$schema', 'mcpServers', 'servers', 'inputs'])
 
-export function createProblemCollector(shown: string, lines: ReadonlyMap<string, number>): ProblemCollector {
+/** Collects all problems of a configuration file, with their lines, to report them together. */
+export function createProblemCollector(shown: string, lines: ReadonlyMap<string, number>) {
   const found: Array<{ readonly line: number | undefined; readonly text: string }> = []
   const reported = new Set<string>()
   let unset = 0
@@ -47,11 +29,16 @@ export function createProblemCollector(shown: string, lines: ReadonlyMap<string,
 
   return {
     add,
-    unset(path, what) {
+    /** Reports a `${…}` that has no value. */
+    unset(path: readonly string[], what: string): void {
       add(path, what)
       unset++
     },
-    ownKeys(root, warnings) {
+    /**
+     * Checks the root keys. Unknown keys are dropped with a warning in a file of another client; in Pegboard's own file
+     * `check` reports them.
+     */
+    ownKeys(root: Readonly<Record<string, unknown>>, warnings: string[]): Record<string, unknown> {
       const keys = Object.keys(root)
       const validKeys = Object.keys(fileSchema.shape)
       const foreign =
@@ -65,7 +52,11 @@ export function createProblemCollector(shown: string, lines: ReadonlyMap<string,
       if (dropped.length > 0) warnings.push(`Ignored unknown keys: ${dropped.join(', ')}.`)
       return Object.fromEntries(Object.entries(root).filter(([key]) => !dropped.includes(key)))
     },
-    check(filled, more) {
+    /**
+     * Validates `value`. Adds problems and returns undefined if it is invalid. `more` is validated with it, but its
+     * variables are not replaced.
+     */
+    check(filled: FilledValue, more: Readonly<Record<string, unknown>>): FileSettings | undefined {
       const given = Object.entries(more).filter(([, value]) => value !== undefined)
       const value = { ...(filled.value as object), ...Object.fromEntries(given) }
       let result = parseFile(value)
@@ -80,7 +71,8 @@ export function createProblemCollector(shown: string, lines: ReadonlyMap<string,
       }
       return undefined
     },
-    throwIfAny() {
+    /** @throws PegboardError E_CONFIG_INVALID with every problem */
+    throwIfAny(): void {
       const [first] = found
       if (!first) return
       const sorted = [...found].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))

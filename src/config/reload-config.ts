@@ -177,18 +177,11 @@ export interface FollowOptions extends WatchOptions {
   onConfig(after: Config, plan: ReloadPlan): void | Promise<void>
 }
 
-export interface FollowedConfig {
-  /** Reads the file now, as SIGHUP requests. Logs also that nothing changed. */
-  reload(): void
-  /** Stops watching. */
-  stop(): void
-}
-
 /**
  * Watches the configuration file. Passes each valid change to `onConfig`, one after the other. Logs an invalid one and
  * keeps the last valid configuration.
  */
-export function followConfig(options: FollowOptions): FollowedConfig {
+export function followConfig(options: FollowOptions) {
   const { machine, log } = options
   const { file } = options.config
   if (file === undefined) return { reload: () => undefined, stop: () => undefined }
@@ -243,6 +236,7 @@ export function followConfig(options: FollowOptions): FollowedConfig {
   // A secret may have changed before the watch began.
   if (stopSecrets || !hasSameText(file, options.text)) enqueueReload()
   return {
+    /** Reads the file now, as SIGHUP requests. Logs also that nothing changed. */
     reload: () => enqueueReload(true),
     stop() {
       stopped = true

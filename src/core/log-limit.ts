@@ -1,18 +1,12 @@
 import { type Clock, ticksOf } from './clock.ts'
 
 /** Limits how often a problem that lasts is logged: when it begins, and then once in each interval. */
-export interface LogLimit {
-  /** True if the problem should be logged now. */
-  isDue(problem: string): boolean
-  /** The problem is over. Returns true if it was logged. */
-  end(problem: string): boolean
-}
-
-export function createLogLimit(clock: Clock, intervalMs: number): LogLimit {
+export function createLogLimit(clock: Clock, intervalMs: number) {
   /** Oldest first. */
   const loggedAt = new Map<string, number>()
   return {
-    isDue(problem) {
+    /** True if the problem should be logged now. */
+    isDue(problem: string): boolean {
       const now = ticksOf(clock)
       for (const [one, at] of loggedAt) {
         if (now - at < intervalMs) break
@@ -22,6 +16,7 @@ export function createLogLimit(clock: Clock, intervalMs: number): LogLimit {
       loggedAt.set(problem, now)
       return true
     },
-    end: (problem) => loggedAt.delete(problem),
+    /** The problem is over. Returns true if it was logged. */
+    end: (problem: string): boolean => loggedAt.delete(problem),
   }
 }

@@ -11,20 +11,15 @@ export function once<T>(make: () => T): () => T {
 }
 
 /** A value that is created on first use. Its owner reads `made` to close it only if it was created. */
-export interface Lazy<T> {
-  get(): T
-  /** Undefined before the first `get`. */
-  readonly made: T | undefined
-}
-
-export function lazy<T>(make: () => T): Lazy<T> {
+export function lazy<T>(make: () => T) {
   let value: T | undefined
   return {
-    get() {
+    get(): T {
       value ??= make()
       return value
     },
-    get made() {
+    /** Undefined before the first `get`. */
+    get made(): T | undefined {
       return value
     },
   }

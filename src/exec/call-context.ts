@@ -59,14 +59,7 @@ export interface ToolRun {
   readonly inspection: Inspection | undefined
 }
 
-export interface CallContexts {
-  /** Runs a tool of a module, and adds its files and warnings to the result. */
-  runModule(input: unknown, toolRun: ToolRun): Promise<ToolResult>
-  /** The context of a call that is relayed to a server. */
-  relayedContext(toolRun: ToolRun): CallContext
-}
-
-export function createCallContexts(host: ContextHost): CallContexts {
+export function createCallContexts(host: ContextHost) {
   function contextFor(toolRun: ToolRun, part: OutputPart) {
     const { tool, request, relay, signal, inspection } = toolRun
     const readOnly = tool.readOnly === true || request.readOnly === true
@@ -123,6 +116,7 @@ export function createCallContexts(host: ContextHost): CallContexts {
     })
   }
 
+  /** The context of a call that is relayed to a server. */
   function relayedContext(toolRun: ToolRun): CallContext {
     const { request, inspection } = toolRun
     const { ctx } = contextFor(toolRun, request.part ?? createOutput().part())
@@ -148,7 +142,8 @@ export function createCallContexts(host: ContextHost): CallContexts {
   }
 
   return {
-    runModule(input, toolRun) {
+    /** Runs a tool of a module, and adds its files and warnings to the result. */
+    runModule(input: unknown, toolRun: ToolRun): Promise<ToolResult> {
       const { tool, request, relay, signal } = toolRun
       // Upstream calls listen to the signal; modules may ignore it.
       if (tool.takesContext?.() === false) return raceAbort(tool.run(input, relayedContext(toolRun), relay), signal)

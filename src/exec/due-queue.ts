@@ -47,18 +47,6 @@ export const isDueEntry = (value: unknown): value is Readonly<Record<string, unk
 const isMissingTool = (value: unknown): boolean =>
   isRecord(value) && Number.isFinite(value['since']) && Array.isArray(value['in'])
 
-export interface DueQueue<T extends DueEntry> {
-  start(): Promise<void>
-  /** Adds an entry. @returns false if the owner has `atMost` entries already */
-  add(id: string, owner: string, value: T, atMost: number): Promise<boolean>
-  get(owner: string, id: string): Promise<T | undefined>
-  list(owner: string): Promise<readonly { readonly id: string; readonly value: T }[]>
-  /** Changes an entry atomically across processes; `undefined` deletes it. Returns the changed entry, if any. */
-  change(owner: string, id: string, change: (value: T) => T | undefined): Promise<T | undefined>
-  /** Starts no more runs. Resolves when the running ones have ended. */
-  stop(): Promise<void>
-}
-
 export interface DueQueueOptions<T extends DueEntry>
   extends Pick<TasksOptions, 'clock' | 'log' | 'instance' | 'alarms'> {
   readonly table: Table<T>
@@ -107,7 +95,7 @@ const DROPPED = 'the result of this process is dropped'
  * Runs each due entry once, however many processes share the table. A process claims an entry by writing it first; the
  * revision it wrote then prevents that any other process stores the result.
  */
-export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>): DueQueue<T> {
+export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>) {
   const { table, alarms, clock, log, instance } = options
   const slots = createSemaphore({ maxConcurrent: MAX_AT_ONCE, maxQueued: Number.POSITIVE_INFINITY, setting: '' })
   const neverAborted = new AbortController().signal
@@ -311,25 +299,29 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>):
   }
 
   return {
-    start: () =>
+    start: (): Promise<void> =>
       alarms.start(runWhenFree, async () =>
         (await table.list()).flatMap(({ id, value }) => {
           const at = value.by !== undefined || options.replan(value, clock.now()) ? 0 : value.nextAt
           return at === null ? [] : [{ id, at }]
         }),
       ),
-    async add(id, owner, value, atMost) {
+    /** Adds an entry. @returns false if the owner has `atMost` entries already */
+    async add(id: string, owner: string, value: T, atMost: number): Promise<boolean> {
       if ((await table.put({ id, owner, value, atMost })) === undefined) return false
       // Stored first, because a process whose clock is ahead checks at once.
       await trySetAlarm(id, value)
       return true
     },
-    async get(owner, id) {
+    async get(owner: string, id: string): Promise<T | undefined> {
       const row = await table.get(id)
       return row?.owner === owner ? row.value : undefined
     },
-    list: (owner) => table.list(owner),
-    change: (owner, id, to) => update(id, owner, to),
+    list: (owner: string): Promise<readonly { readonly id: string; readonly value: T }[]> => table.list(owner),
+    /** Changes an entry atomically across processes; `undefined` deletes it. Returns the changed entry, if any. */
+    change: (owner: string, id: string, to: (value: T) => T | undefined): Promise<T | undefined> =>
+      update(id, owner, to),
+    /** Starts no more runs. Resolves when the running ones have ended. */
     stop: once(async () => {
       stopped = true
       for (const done of waiting) done()

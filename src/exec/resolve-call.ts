@@ -32,16 +32,10 @@ export interface ResolverOptions {
   readonly awaitTool: (name: string, request: CallRequest) => Promise<boolean>
 }
 
-export interface CallResolver {
-  /** Finds the tool, and checks policy and arguments. @throws PegboardError */
-  resolve(request: CallRequest): ResolvedCall
-  /** As `resolve`, but resolves an unknown name again after its server was read. */
-  resolveOrAwait(request: CallRequest): ResolvedCall | Promise<ResolvedCall>
-}
-
 const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_UPSTREAM_UNAVAILABLE'])
 
-export function createCallResolver({ views, gate, anyTool, awaitTool }: ResolverOptions): CallResolver {
+export function createCallResolver({ views, gate, anyTool, awaitTool }: ResolverOptions) {
+  /** As `resolve`, but resolves an unknown name again after its server was read. */
   function resolveOrAwait(request: CallRequest): ResolvedCall | Promise<ResolvedCall> {
     try {
       return resolve(request)
@@ -56,6 +50,7 @@ export function createCallResolver({ views, gate, anyTool, awaitTool }: Resolver
     }
   }
 
+  /** Finds the tool, and checks policy and arguments. @throws PegboardError */
   function resolve(request: CallRequest): ResolvedCall {
     const view = request.origin === 'setup' ? undefined : views.viewFor(request.caller)
     const entry = view ? visibleTool(request, view) : setupTool(request.name)

@@ -8,28 +8,19 @@ import { nextCheckAt } from './process-heartbeat.ts'
 import { type RightsLookup, refreshCaller } from './stored-caller.ts'
 import type { TaskRuns } from './task-runs.ts'
 
-/** Finds stored tasks whose process died. Runs them again, or marks them as interrupted. */
-export interface TaskRecovery {
-  /** Starts to check stored tasks. May be called again. */
-  start(): Promise<void>
-  /** Plans a check for the case that the process of a task dies. Never rejects: the check at start-up finds the task too. */
-  scheduleCheck(id: string): Promise<void>
-  /** The task as it is now. Recovers the task first if its process died. */
-  currentState(row: StoredDocument<StoredTask>): Promise<Task>
-  /** Recovers no more tasks, but leaves them to other processes. */
-  drain(): void
-}
-
 /** Maximum number of attempts, because a task may crash its process each time. */
 const MAX_TRIES = 5
 
-/** @param emitEnd called for each task that was marked as interrupted */
+/**
+ * Finds stored tasks whose process died. Runs them again, or marks them as interrupted.
+ * @param emitEnd called for each task that was marked as interrupted
+ */
 export function createTaskRecovery(
   { clock, log, settings, instance, alarms, lookUpRights }: TasksOptions,
   tasks: () => Table<StoredTask>,
   runs: TaskRuns,
   emitEnd: (owner: string, task: StoredTask) => void,
-): TaskRecovery {
+) {
   let stopped = false
   let startPromise: Promise<void> | undefined
 
@@ -37,6 +28,7 @@ export function createTaskRecovery(
   const isRunning = async (id: string, { instance: processId }: StoredTask): Promise<boolean> =>
     processId === instance.id ? runs.get(id) !== undefined : await instance.isAlive(processId)
 
+  /** Plans a check for the case that the process of a task dies. Never rejects: the check at start-up finds the task too. */
   const scheduleCheck = (id: string): Promise<void> =>
     alarms
       .set(id, nextCheckAt(clock.now()))
@@ -93,7 +85,8 @@ export function createTaskRecovery(
   }
 
   return {
-    start() {
+    /** Starts to check stored tasks. May be called again. */
+    start(): Promise<void> {
       startPromise ??= alarms
         .start(handleAlarm, async () =>
           (await tasks().list()).flatMap(({ id, value }) => (value.status === 'running' ? [{ id, at: 0 }] : [])),
@@ -106,14 +99,16 @@ export function createTaskRecovery(
       return startPromise
     },
     scheduleCheck,
-    async currentState(row) {
+    /** The task as it is now. Recovers the task first if its process died. */
+    async currentState(row: StoredDocument<StoredTask>): Promise<Task> {
       const { id, value } = row
       const localRun = runs.get(id)
       if (localRun) return toPublicTask(localRun.task)
       if (value.status !== 'running' || (await isRunning(id, value))) return toPublicTask(value)
       return toPublicTask((await recover(row)) ?? value)
     },
-    drain() {
+    /** Recovers no more tasks, but leaves them to other processes. */
+    drain(): void {
       stopped = true
     },
   }

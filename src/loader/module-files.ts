@@ -32,35 +32,6 @@ export interface LoadProblem {
   readonly code: ErrorCode
 }
 
-export interface ModuleFiles {
-  /**
-   * Of the files that `isIncluded` selects, imports new ones and those that `shouldReload` selects, one after the other.
-   * Forgets removed files. A failure keeps the earlier record.
-   * @param guarded stops code that blocks the event loop. Not needed if all files are as in an earlier load
-   */
-  refresh(
-    shouldReload: (entry: ModuleEntry) => boolean,
-    isIncluded: ((entry: ModuleEntry) => boolean) | undefined,
-    guarded: boolean,
-  ): Promise<void>
-  /** True if the import took too long. Pegboard does not repeat it until the file changes. */
-  isStuck(entry: ModuleEntry): boolean
-  readonly anyStuck: boolean
-  /** The files of the last `refresh`: bundled modules first, then drop-ins, each sorted by name. */
-  entries(): readonly ModuleEntry[]
-  /** Those that have a loaded module, in the same order. */
-  records(): readonly FileRecord[]
-  /** Names of the helpers that have a loaded version. */
-  readonly loadedHelpers: readonly string[]
-  /** Files whose first import is running or pending. */
-  readonly pending: readonly string[]
-  /** True if files could not be opened because too many were open. `refresh` tries those again. */
-  readonly hasUnopened: boolean
-  problems(): readonly LoadProblem[]
-  /** Exports of helpers, by file name without `_` and extension. */
-  readonly shared: Readonly<Record<string, unknown>>
-}
-
 export interface ModuleFilesOptions {
   readonly bundledDirs: readonly string[]
   readonly modulesDir?: string
@@ -75,7 +46,7 @@ export interface ModuleFilesOptions {
   readonly isOn?: ((id: string) => boolean) | undefined
 }
 
-export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
+export function createModuleFiles(options: ModuleFilesOptions) {
   let entries: ModuleEntry[] = []
   const records = new Map<string, FileRecord>()
   const helpers = new Set<string>()
@@ -184,12 +155,23 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
   }
 
   return {
-    shared,
-    isStuck: (entry) => stuck.has(entry.file),
+    /** Exports of helpers, by file name without `_` and extension. */
+    shared: shared as Readonly<Record<string, unknown>>,
+    /** True if the import took too long. Pegboard does not repeat it until the file changes. */
+    isStuck: (entry: ModuleEntry): boolean => stuck.has(entry.file),
     get anyStuck() {
       return stuck.size > 0
     },
-    async refresh(shouldReload, isIncluded = () => true, guarded) {
+    /**
+     * Of the files that `isIncluded` selects, imports new ones and those that `shouldReload` selects, one after the other.
+     * Forgets removed files. A failure keeps the earlier record.
+     * @param guarded stops code that blocks the event loop. Not needed if all files are as in an earlier load
+     */
+    async refresh(
+      shouldReload: (entry: ModuleEntry) => boolean,
+      isIncluded: ((entry: ModuleEntry) => boolean) | undefined,
+      guarded: boolean,
+    ): Promise<void> {
       isGuarded = guarded
       const before = entries
       entries = (await findEntries()).filter((entry) => entry.helper || options.isWanted(suggestId(entry.stem)))
@@ -203,7 +185,7 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
       }
       pending = entries.filter((entry) => !isKnown(entry))
       try {
-        for (const entry of entries.filter(isIncluded)) {
+        for (const entry of entries.filter(isIncluded ?? (() => true))) {
           if (isKnown(entry) && !unopened.delete(entry.file) && (entry.bundled || !shouldReload(entry))) continue
           try {
             stuck.delete(entry.file)
@@ -220,18 +202,23 @@ export function createModuleFiles(options: ModuleFilesOptions): ModuleFiles {
         guard = undefined
       }
     },
-    get pending() {
+    /** Files whose first import is running or pending. */
+    get pending(): readonly string[] {
       return pending.map(fileName)
     },
+    /** True if files could not be opened because too many were open. `refresh` tries those again. */
     get hasUnopened() {
       return unopened.size > 0
     },
-    entries: () => entries,
-    get loadedHelpers() {
+    /** The files of the last `refresh`: bundled modules first, then drop-ins, each sorted by name. */
+    entries: (): readonly ModuleEntry[] => entries,
+    /** Names of the helpers that have a loaded version. */
+    get loadedHelpers(): readonly string[] {
       return entries.filter(({ file }) => helpers.has(file)).map(fileName)
     },
-    records: () => entries.flatMap((entry) => records.get(entry.file) ?? []),
-    problems: () => entries.flatMap((entry) => problems.get(entry.file) ?? []),
+    /** Those that have a loaded module, in the same order. */
+    records: (): readonly FileRecord[] => entries.flatMap((entry) => records.get(entry.file) ?? []),
+    problems: (): readonly LoadProblem[] => entries.flatMap((entry) => problems.get(entry.file) ?? []),
   }
 }
 

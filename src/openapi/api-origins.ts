@@ -4,20 +4,10 @@ import { baseOf } from './build-request.ts'
 import { type ApiSettings, isUrl } from './openapi-options.ts'
 
 /**
- * Which addresses requests may go to, and with which credentials. A document also names addresses, but it is not the
- * operator.
+ * Decides which addresses requests may go to, and with which credentials. A document also names addresses, but it is
+ * not the operator.
  */
-export interface OriginRules {
-  /** Allow private addresses and plain http. */
-  mayBePrivate(url: URL): boolean
-  /**
-   * Credentials and configured headers go only to the origin of `baseUrl`, or without one to that of a remote
-   * document. A local file belongs to the operator and may name its API.
-   */
-  mayHaveSecrets(url: URL): boolean
-}
-
-export function originsOf({ document, baseUrl, auth, allowPrivate }: ApiSettings): OriginRules {
+export function originsOf({ document, baseUrl, auth, allowPrivate }: ApiSettings) {
   const tokenUrls = Object.values(auth).flatMap((profile) =>
     profile.type === 'oauth2' && profile.tokenUrl ? [profile.tokenUrl] : [],
   )
@@ -27,8 +17,13 @@ export function originsOf({ document, baseUrl, auth, allowPrivate }: ApiSettings
   const configuredOrigins = new Set(baseUrl === undefined ? [] : configuredUrls.map(originOf))
   const apiUrl = baseUrl ?? (isUrl(document) ? document : undefined)
   return {
-    mayBePrivate: (url) => allowPrivate ?? configuredOrigins.has(url.origin),
-    mayHaveSecrets: (url) => apiUrl === undefined || url.origin === originOf(apiUrl),
+    /** Allow private addresses and plain http. */
+    mayBePrivate: (url: URL): boolean => allowPrivate ?? configuredOrigins.has(url.origin),
+    /**
+     * Credentials and configured headers go only to the origin of `baseUrl`, or without one to that of a remote
+     * document. A local file belongs to the operator and may name its API.
+     */
+    mayHaveSecrets: (url: URL): boolean => apiUrl === undefined || url.origin === originOf(apiUrl),
   }
 }
 

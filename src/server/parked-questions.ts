@@ -26,21 +26,6 @@ export interface ParkedQuestionsOptions {
   readonly total: number
 }
 
-/**
- * Keeps calls open whose server asks something, for clients that can be asked only by an answer: the answer holds the
- * questions, and the client repeats the request with its answers.
- */
-export interface ParkedQuestions {
-  start<Result extends Json>(
-    principal: string,
-    context: RequestContext,
-    work: (context: RequestContext) => Promise<Result>,
-  ): Promise<RoundResult<Result>>
-  /** Continues a call; undefined if it has ended, or is in a later round. */
-  resume(principal: string, id: string, round: number, context: RequestContext): Promise<RoundResult<Json>> | undefined
-  close(): void
-}
-
 interface Question extends Omit<Deferred<unknown>, 'promise'> {
   readonly method: string
   readonly params: unknown
@@ -61,7 +46,11 @@ interface Call {
 /** Questions that arrive within this many milliseconds of each other are sent together. */
 const GATHER_MS = 50
 
-export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: ParkedQuestionsOptions): ParkedQuestions {
+/**
+ * Keeps calls open whose server asks something, for clients that can be asked only by an answer: the answer holds the
+ * questions, and the client repeats the request with its answers.
+ */
+export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: ParkedQuestionsOptions) {
   const parked = new Map<string, Call>()
 
   const hasRoom = (call: Call): boolean =>
@@ -136,7 +125,11 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
   }
 
   return {
-    start(principal, context, work) {
+    start<Result extends Json>(
+      principal: string,
+      context: RequestContext,
+      work: (context: RequestContext) => Promise<Result>,
+    ): Promise<RoundResult<Result>> {
       const call: Call = {
         id: randomUUID(),
         principal,
@@ -161,9 +154,15 @@ export function createParkedQuestions({ clock, ttlMs, perPrincipal, total }: Par
       })
       // It may end between two requests: the next one gets the error.
       call.settled.catch(() => undefined)
-      return serve(call, context) as Promise<RoundResult<never>>
+      return serve(call, context) as Promise<RoundResult<Result>>
     },
-    resume(principal, id, round, context) {
+    /** Continues a call; undefined if it has ended, or is in a later round. */
+    resume(
+      principal: string,
+      id: string,
+      round: number,
+      context: RequestContext,
+    ): Promise<RoundResult<Json>> | undefined {
       const call = parked.get(id)
       if (!call || call.principal !== principal || call.round !== round) return undefined
       call.cancelExpiry()

@@ -3,17 +3,6 @@ import { getOrInsert } from '../core/get-or-insert.ts'
 import type { ListedDefinition } from './assess-tools.ts'
 import type { Pins } from './lock-file.ts'
 
-/** Notices approved tools that change and change back. */
-export interface ApprovalHistory {
-  /** Records tools of a server that were approved just now. */
-  add(server: string, tools: readonly ListedDefinition[]): void
-  /**
-   * Records the tools that a server has now. Returns the names of approved ones that changed and changed back within a
-   * short time, and forgets their approval.
-   */
-  takeFlapped(server: string, tools: readonly ListedDefinition[], pins: Pins): string[]
-}
-
 interface ServerHistory {
   /** Fingerprint that each tool was last seen with while approved. */
   readonly approved: Map<string, string>
@@ -24,7 +13,8 @@ interface ServerHistory {
 /** A tool that changes and changes back within this time needs a review. */
 const FLAPPING_MS = 10 * 60_000
 
-export function createApprovalHistory(clock: Clock): ApprovalHistory {
+/** Notices approved tools that change and change back. */
+export function createApprovalHistory(clock: Clock) {
   const histories = new Map<string, ServerHistory>()
   const historyOf = (server: string): ServerHistory =>
     getOrInsert(histories, server, () => ({ approved: new Map(), changedAt: new Map() }))
@@ -45,11 +35,16 @@ export function createApprovalHistory(clock: Clock): ApprovalHistory {
   }
 
   return {
-    add(server, tools) {
+    /** Records tools of a server that were approved just now. */
+    add(server: string, tools: readonly ListedDefinition[]): void {
       const { approved } = historyOf(server)
       for (const { name, hash } of tools) approved.set(name, hash)
     },
-    takeFlapped(server, tools, pins) {
+    /**
+     * Records the tools that a server has now. Returns the names of approved ones that changed and changed back within a
+     * short time, and forgets their approval.
+     */
+    takeFlapped(server: string, tools: readonly ListedDefinition[], pins: Pins): string[] {
       const history = historyOf(server)
       return tools.flatMap((tool) => {
         const pin = pins.get(tool.name)

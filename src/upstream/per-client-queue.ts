@@ -8,26 +8,6 @@ export interface Habits {
   asks: boolean
 }
 
-/**
- * Serializes the calls of different clients at a server that sends requests. Such requests do not tell which call
- * they belong to, so while a client that can be asked has an open call, calls of other clients wait, for a limited
- * time.
- */
-export interface PerClientQueue {
-  /** Resolves when the call may begin; `undefined` if it may begin at once. Pass the relay to `leave` afterwards. */
-  enter(relay: Relay, signal?: AbortSignal): Promise<void> | undefined
-  /** Returns whether it was the last call with this relay. */
-  leave(relay: Relay): boolean
-  /** A person is being asked, so others may continue. Call the result when there is an answer, and await it. */
-  askPerson(relay: Relay): () => Promise<void> | undefined
-  /**
-   * The call that a request belongs to, if all open calls are of one client. Prefers a client that can be asked, one
-   * that has answered, and the latest call.
-   */
-  findCaller(): Relay | undefined
-  readonly size: number
-}
-
 /** How long a client waits for others: one that can be asked, and one that cannot and so gains nothing. */
 export const WAIT_MS = { interactive: 10_000, other: 1_000 } as const
 
@@ -63,7 +43,12 @@ const isInteractive = ({ request, clientCapabilities: { elicitation, sampling, r
 const goesBefore = (first: Call, other: Call): boolean =>
   clientOf(first.relay) !== clientOf(other.relay) && (first.interactive || other.interactive)
 
-export function createPerClientQueue(habits: Habits, clock: Clock): PerClientQueue {
+/**
+ * Serializes the calls of different clients at a server that sends requests. Such requests do not tell which call
+ * they belong to, so while a client that can be asked has an open call, calls of other clients wait, for a limited
+ * time.
+ */
+export function createPerClientQueue(habits: Habits, clock: Clock) {
   const open = new ShortLivedMap<Relay, OpenCall>()
   const waiting: WaitingCall[] = []
   let begun = 0
@@ -132,7 +117,8 @@ export function createPerClientQueue(habits: Habits, clock: Clock): PerClientQue
   }
 
   return {
-    enter(relay, signal) {
+    /** Resolves when the call may begin; `undefined` if it may begin at once. Pass the relay to `leave` afterwards. */
+    enter(relay: Relay, signal?: AbortSignal): Promise<void> | undefined {
       // Most servers never send requests.
       if (!habits.asks) return void addOpen(relay, isInteractive(relay))
       const interactive = isInteractive(relay)
@@ -140,14 +126,16 @@ export function createPerClientQueue(habits: Habits, clock: Clock): PerClientQue
       if (!yields && !blocked(relay, interactive)) return void addOpen(relay, interactive)
       return wait(relay, interactive, signal, () => addOpen(relay, interactive))
     },
-    leave(relay) {
+    /** Returns whether it was the last call with this relay. */
+    leave(relay: Relay): boolean {
       const state = open.get(relay)
       if (state && --state.count > 0) return false
       open.delete(relay)
       if (waiting.length > 0) next()
       return true
     },
-    askPerson(relay) {
+    /** A person is being asked, so others may continue. Call the result when there is an answer, and await it. */
+    askPerson(relay: Relay): () => Promise<void> | undefined {
       const state = open.get(relay)
       if (!state) return () => undefined
       state.away++
@@ -159,7 +147,11 @@ export function createPerClientQueue(habits: Habits, clock: Clock): PerClientQue
         return wait(relay, true, undefined, () => undefined, true)
       }
     },
-    findCaller() {
+    /**
+     * The call that a request belongs to, if all open calls are of one client. Prefers a client that can be asked, one
+     * that has answered, and the latest call.
+     */
+    findCaller(): Relay | undefined {
       let found: Relay | undefined
       let best: OpenCall | undefined
       for (const [relay, state] of open) {

@@ -5,19 +5,6 @@ import { decideExposure, type Exposure, isSearched, ownersWithoutTools } from '.
 import type { ExposureSettings } from './exposure-options.ts'
 import type { View } from './view.ts'
 
-/**
- * Remembers exposures, because a list must not change its mode during a conversation. There is one exception: if all
- * tools were listed while a server, API or module was still being read, and its tools do not fit.
- */
-export interface RememberedExposures {
-  /** Decided for the first request of a session; without sessions, of a principal and profile. */
-  of(view: View, caller: Caller): Exposure
-  /** Call it when a session has ended. */
-  forget(session: string): void
-  /** Call it when settings have changed. Sessions keep their exposure; other callers get a new one. */
-  decideAnew(): void
-}
-
 const MAX_KEPT = 10_000
 
 interface ExposureEntry {
@@ -30,6 +17,8 @@ interface ExposureEntry {
 }
 
 /**
+ * Remembers exposures, because a list must not change its mode during a conversation. There is one exception: if all
+ * tools were listed while a server, API or module was still being read, and its tools do not fit.
  * @param alwaysListed returns the number of tools that every mode lists
  * @param isLoading whether modules are being loaded
  */
@@ -37,7 +26,7 @@ export function createRememberedExposures(
   settingsOf: (profile: string) => ExposureSettings,
   alwaysListed: (caller: Caller) => number,
   isLoading: () => boolean,
-): RememberedExposures {
+) {
   // A session may use several profiles in turn, and a principal several clients.
   const sessions = new Map<string, Map<string, ExposureEntry>>()
   const principals = new Map<string, Map<string, ExposureEntry>>()
@@ -52,7 +41,8 @@ export function createRememberedExposures(
   }
 
   return {
-    of(view, caller) {
+    /** Decided for the first request of a session; without sessions, of a principal and profile. */
+    of(view: View, caller: Caller): Exposure {
       // Not `view.caller`, because sessions share views.
       const { session, profile, principal, grants } = caller
       const scope = session === undefined ? 'client' : 'session'
@@ -78,7 +68,9 @@ export function createRememberedExposures(
       existing.isFinal ||= isAllRead(view)
       return existing.exposure
     },
-    forget: (session) => sessions.delete(session),
+    /** Call it when a session has ended. */
+    forget: (session: string) => sessions.delete(session),
+    /** Call it when settings have changed. Sessions keep their exposure; other callers get a new one. */
     decideAnew: () => principals.clear(),
   }
 }

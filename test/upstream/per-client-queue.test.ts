@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { noRelay, type Relay } from '../../src/core/tool.ts'
-import { createPerClientQueue, type PerClientQueue, WAIT_MS } from '../../src/upstream/per-client-queue.ts'
+import { createPerClientQueue, WAIT_MS } from '../../src/upstream/per-client-queue.ts'
 import { createManualClock } from '../clock.ts'
 
 const person = (): Relay => ({
@@ -38,7 +38,7 @@ describe('a server that sends requests', () => {
     const ann = person()
     expect(alone.enter(ann)).toBeUndefined()
     expect(alone.enter({ ...ann })).toBeUndefined()
-    const other: PerClientQueue = rig().alone
+    const other = rig().alone
     expect(other.enter(program())).toBeUndefined()
     expect(other.enter(program())).toBeUndefined()
   })
@@ -107,7 +107,7 @@ describe('a server that sends requests', () => {
     await turn()
     expect(entered).toEqual(['first', 'second'])
     // Sessions of one principal are different clients.
-    const sessions: PerClientQueue = rig().alone
+    const sessions = rig().alone
     expect(sessions.enter({ ...of('ann'), session: '1' })).toBeUndefined()
     expect(sessions.enter({ ...of('ann'), session: '2' })).toBeInstanceOf(Promise)
   })
