@@ -8,6 +8,7 @@ import { riskOf, type Tool } from '../core/tool.ts'
 import type { ApiStatus } from '../openapi/api.ts'
 import type { UpstreamStatus } from '../upstream/upstream.ts'
 import { describeReach } from '../upstream/upstream-settings.ts'
+import type { View } from '../view/view.ts'
 import { type Args, readChoice, readOption } from './args.ts'
 import { withTypedCommands } from './invocation.ts'
 import { formatTable, type Io, UsageError, writeJson, writeWarning } from './io.ts'
@@ -127,11 +128,7 @@ function listModules({ app, caller, config }: Session): Row[] {
     .filter((owner) => owner.origin === 'module')
     .map(({ id, state, summary, reason, tools }) => {
       const count = view.count(id)
-      // What would make tools of the module visible.
-      // Tools that only read need the least.
-      const readFirst = [...tools.filter(({ effect }) => effect === 'read'), ...tools]
-      const unavailableReason =
-        reason ?? (count > 0 ? undefined : readFirst.map((tool) => view.hidden.get(tool.id)?.reason).find(Boolean))
+      const unavailableReason = reason ?? (count > 0 ? findFailedCheck(view, tools) : findHiddenReason(view, tools))
       const visibleState = state === 'ready' && count === 0 && unavailableReason !== undefined ? 'unavailable' : state
       return { id, state: visibleState, tools: count, summary, ...(unavailableReason && { reason: unavailableReason }) }
     })
@@ -140,6 +137,24 @@ function listModules({ app, caller, config }: Session): Row[] {
     .map(({ file, error }) => ({ id: file, state: 'failed', tools: 0, summary: '', reason: error }))
   const broken = listSkipped(config, /^modules\./).map(skippedRow)
   return [...loaded, ...failed, ...broken]
+}
+
+/** What would make tools of a module without visible tools visible. */
+function findHiddenReason({ hidden }: View, tools: readonly Tool[]): string | undefined {
+  // Tools that only read need the least.
+  const readFirst = [...tools.filter(({ effect }) => effect === 'read'), ...tools]
+  const reasons = readFirst.map(({ id }) => {
+    const why = hidden.get(id)
+    return why && hiddenReason(why)
+  })
+  return reasons.find(Boolean)
+}
+
+/** The first tool that is hidden because a check of the module failed, with the error. */
+function findFailedCheck({ hidden }: View, tools: readonly Tool[]): string | undefined {
+  const failed = tools.find(({ id }) => hidden.get(id)?.failure !== undefined)
+  const why = failed && hidden.get(failed.id)
+  return why && `${failed.id}: ${hiddenReason(why)}`
 }
 
 /** Modules and APIs that lack a variable, by category. */

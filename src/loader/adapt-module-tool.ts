@@ -13,6 +13,7 @@ import type { NameOf, Tool, Tripwire } from '../core/tool.ts'
 import { wireName } from '../core/tool-names.ts'
 import { type ToolResult, valueResult } from '../core/tool-result.ts'
 import { closeSchema, convertSchema } from './close-schema.ts'
+import { requireSync } from './require-sync.ts'
 import { createShapeError } from './shape-error.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a loaded file's input types are not known here
@@ -130,16 +131,15 @@ export function adaptTool(source: ToolSource, binding: ToolBinding): Tool {
     tripwire: binding.tripwire ?? (isReadOnly ? 'throw' : 'redact'),
     extra: {},
     available(caller, profile) {
-      const availability: unknown = def.available?.(contextFor(caller, profile, () => undefined)) ?? true
+      const result: unknown = def.available?.(contextFor(caller, profile, () => undefined))
+      const availability = requireSync('available', result) ?? true
       return availability === true || typeof availability === 'string' ? availability : 'it is not available now'
     },
     assemble(caller, nameOf, profile) {
       // The tool itself, so that its schema is not converted until it is read.
       if (!def.assemble) return this
-      const draft = def.assemble(contextFor(caller, profile, nameOf), {
-        description: def.description,
-        input: def.input ?? emptyInput,
-      })
+      const whole = { description: def.description, input: def.input ?? emptyInput }
+      const draft = requireSync('assemble', def.assemble(contextFor(caller, profile, nameOf), whole))
       if (!draft) return null
       return {
         description: draft.description,

@@ -10,6 +10,7 @@ import type { Tool } from '../core/tool.ts'
 import { adaptTool } from './adapt-module-tool.ts'
 import { type ProfileOverride, parseModuleConfig } from './module-config.ts'
 import { toolsOfModule } from './module-shapes.ts'
+import { requireSync } from './require-sync.ts'
 import type { ModuleOwner } from './settle-owners.ts'
 import type { TemplateVars } from './templates.ts'
 import { withTimeout } from './with-timeout.ts'
@@ -84,7 +85,8 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
           readOnly: module.readOnly,
           writes: module.writes,
           ...(module.enabled && {
-            enabled: (profile: Profile) => module.enabled?.({ config: configFor(profile), profile }) ?? true,
+            enabled: (profile: Profile) =>
+              requireSync('enabled', module.enabled?.({ config: configFor(profile), profile })) ?? true,
           }),
           aliases: finalNames.filter(([, current]) => current === source.action).map(([old]) => old),
         }),

@@ -27,6 +27,15 @@ beforeAll(() => {
         broken: { ...tool, available() { throw new Error('no backend') } },
         wide: { ...tool, assemble: (_context, { description }) => ({ description, input: anyWord }) },
       } }`,
+    'faulty/late.mjs': `
+      const tool = { description: 'Returns a word.', effect: 'read', run: () => 'a' }
+      export default { name: 'late', description: 'Words.', tools: {
+        say: { ...tool, available: async () => true },
+        fail: { ...tool, available: async () => { throw new Error('no backend') } },
+        narrow: { ...tool, assemble: async (_context, draft) => draft } } }`,
+    'faulty/late-switch.mjs': `
+      export default { name: 'late_switch', description: 'Words.', enabled: async () => true, tools: {
+        say: { description: 'Returns a word.', effect: 'read', run: () => 'a' } } }`,
     'faulty/odd.mjs': `
       const input = { type: 'object', properties: { word: { $ref: '#/$defs/word' } } }
       export default { name: 'odd', description: 'Words.', tools: {
@@ -149,6 +158,8 @@ describe('check', () => {
     expect(report.estimators.flat.mode).toBe('discovery')
   })
 
+  const promised = (name: string) => `${name} returned a promise, but it must be synchronous`
+
   it('reports tools that clients do not see because of an error in the module', async () => {
     const { code, report } = await check('faulty.json')
     expect(code).toBe(1)
@@ -156,9 +167,23 @@ describe('check', () => {
       'odd.mjs: the input of odd.say.properties.word.$ref leads nowhere: "#/$defs/word".',
       'kit.mjs: clients do not see kit.broken: its availability check failed: no backend',
       'kit.mjs: clients do not see kit.wide: its assembly check failed: assemble returned a schema that accepts more than the tool: word is no longer one of 2 values',
+      `late.mjs: clients do not see late.say: its availability check failed: ${promised('available')}`,
+      `late.mjs: clients do not see late.fail: its availability check failed: ${promised('available')}`,
+      `late.mjs: clients do not see late.narrow: its assembly check failed: ${promised('assemble')}`,
+      `late-switch.mjs: clients do not see late_switch.say: its switch check failed: ${promised('enabled')}`,
       'off.mjs: clients do not see off.say: its switch check failed: no switch',
     ])
     expect(report.warnings).toEqual(['kit.mjs: clients do not get the prompt section of kit: no text'])
+  })
+
+  it('finds such an error also with list modules and why', async () => {
+    const { out: modules } = await pegboard(at.dir, 'list', 'modules', '--json', '--config', 'faulty.json')
+    const reasonOf = (id: string) => JSON.parse(modules).find((row: { id: string }) => row.id === id)?.reason
+    expect(reasonOf('kit')).toBe('kit.broken: its availability check failed: no backend')
+    expect(reasonOf('late')).toBe(`its availability check failed: ${promised('available')}`)
+    expect(reasonOf('late_switch')).toBe(`its switch check failed: ${promised('enabled')}`)
+    const { out: why } = await pegboard(at.dir, 'why', 'late.fail', '--json', '--config', 'faulty.json')
+    expect(JSON.parse(why).rule).toBe(`its availability check failed: ${promised('available')}`)
   })
 
   it('warns about a tool that two files define', async () => {
