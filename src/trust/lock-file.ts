@@ -1,5 +1,5 @@
-import { hash } from 'node:crypto'
-import { readFileSync, realpathSync } from 'node:fs'
+import { createHash, hash } from 'node:crypto'
+import { closeSync, openSync, readFileSync, readSync, realpathSync } from 'node:fs'
 import { basename, dirname, join, parse } from 'node:path'
 import { systemClock } from '../core/clock.ts'
 import { createDebouncer } from '../core/debouncer.ts'
@@ -63,6 +63,7 @@ export function lockFile(configuration: string | undefined): string | undefined 
 const VERSION = 1
 /** Length of a fingerprint in hex, alone and after `rejected `. */
 const LENGTHS: ReadonlySet<number> = new Set([64, 73])
+const PART_BYTES = 64 * 1024
 const SAVE_DELAY = { quietMs: 100, longestMs: 1_000 }
 
 export function createLock({ file, log, digests, onChange = () => undefined }: LockOptions): Lock {
@@ -123,9 +124,8 @@ export function createLock({ file, log, digests, onChange = () => undefined }: L
   /** True if the file is unchanged since its digests were stored. */
   function isUnchanged(): boolean {
     if (!hasChecked && !hasLoaded && file !== undefined) {
-      const bytes = readIfPossible(file)
-      const storedDigests = bytes && digests?.get(keyOf(file))
-      if (storedDigests && sha256(bytes) === storedDigests.text && isRecord(storedDigests.servers))
+      const storedDigests = digests?.get(keyOf(file))
+      if (storedDigests && hashFile(file) === storedDigests.text && isRecord(storedDigests.servers))
         knownDigests = storedDigests
     }
     hasChecked = true
@@ -266,12 +266,25 @@ const sha256 = (data: string | Uint8Array): string => hash('sha256', data)
 const keyOf = (file: string): string => sha256(file).slice(0, 32)
 const digestOf = (pins: Pins): string => sha256(JSON.stringify([...pins].sort(([a], [b]) => (a < b ? -1 : 1))))
 
-/** Undefined if the file cannot be read; the caller that loads it reports that. */
-function readIfPossible(file: string): Buffer | undefined {
+/**
+ * SHA-256 of a file in hex. Undefined if the file cannot be read; the caller that loads it reports that. It is read in
+ * parts, because the C library keeps the 1 MB that the whole lock file of fifty servers would take.
+ */
+function hashFile(file: string): string | undefined {
+  let descriptor: number | undefined
   try {
-    return readFileSync(file)
+    descriptor = openSync(file, 'r')
+    const sum = createHash('sha256')
+    const part = Buffer.allocUnsafe(PART_BYTES)
+    for (;;) {
+      const length = readSync(descriptor, part)
+      if (length === 0) return sum.digest('hex')
+      sum.update(part.subarray(0, length))
+    }
   } catch {
     return undefined
+  } finally {
+    if (descriptor !== undefined) closeSync(descriptor)
   }
 }
 

@@ -215,4 +215,30 @@ describe('the lock file', () => {
       writeFileSync(file, before)
     }
   })
+
+  it('is parsed again when its last byte changes or it becomes a folder, also when it is long', async () => {
+    const tools = Array.from({ length: 5_000 }, (_, index) => [`t${index}`, hash('a')] as const)
+    const text = formatLock(new Map([['a', new Map(tools)]]))
+    const { file, log } = setUp(text)
+    const kept = new Map<string, LockDigests>()
+    const digests = {
+      get: (key: string) => kept.get(key),
+      set: (key: string, value: LockDigests) => void kept.set(key, value),
+    }
+    const first = createLock({ file, log, digests })
+    const digest = first.digest('a')
+    await first.flush()
+    const [[key, stored]] = [...kept] as [[string, LockDigests]]
+    kept.set(key, { ...stored, servers: { a: 'kept' } })
+    expect(createLock({ file, log, digests }).digest('a')).toBe('kept')
+
+    writeFileSync(file, `${text.slice(0, -1)} `)
+    expect(createLock({ file, log }).digest('a')).toBe(digest)
+    expect(createLock({ file, log, digests }).digest('a')).toBe(digest)
+    rmSync(file)
+    mkdirSync(file)
+    const broken = createLock({ file, log, digests })
+    expect(broken.digest('a')).toBeUndefined()
+    expect(broken.broken).toContain('EISDIR')
+  })
 })
