@@ -6,20 +6,7 @@ import type { ViewRules } from '../view/view-rules.ts'
 import { createRules, type FlagChanges } from './profile-rules.ts'
 
 /** The settings in force. Some of them change while Pegboard runs. */
-export interface LiveSettings {
-  readonly config: Config
-  rulesOf(profile: string): ViewRules
-  /** @param client the name that it gave itself; undefined if it gave none */
-  limitsOf(client: string | undefined): ClientLimits
-  readonly maxResultTokens: MaxResultTokens
-  /** True if the section `tools` removes the limit of a tool. */
-  hasUnlimitedTool(): boolean
-  hasProfile(name: string): boolean
-  /** Sets a flag until the next reload. */
-  setFlag(profile: string, flag: string, value: boolean): void
-  /** Applies those sections that need no restart. Resets the flags. */
-  reload(next: Config): ReloadPlan
-}
+export type LiveSettings = ReturnType<typeof createLiveSettings>
 
 /** The settings of a tool by its id, or by its name without its module. */
 function settingOf<T>(tools: Readonly<Record<string, T>>, id: string): T | undefined {
@@ -27,28 +14,33 @@ function settingOf<T>(tools: Readonly<Record<string, T>>, id: string): T | undef
   return key === undefined ? undefined : tools[key]
 }
 
-export function createLiveSettings(initial: Config): LiveSettings {
+export function createLiveSettings(initial: Config) {
   let config = initial
   let flags: FlagChanges = {}
   let rules = createRules(config)
   let limits = createLimits(config.clients)
+  const maxResultTokens: MaxResultTokens = (source) =>
+    source === undefined
+      ? config.execution.maxResultTokens
+      : (settingOf(config.tools, source.id)?.maxResultTokens ?? source.maxResultTokens)
   return {
-    get config() {
+    get config(): Config {
       return config
     },
-    rulesOf: (profile) => rules.of(profile),
-    limitsOf: (client) => limits(client),
-    maxResultTokens: (source) =>
-      source === undefined
-        ? config.execution.maxResultTokens
-        : (settingOf(config.tools, source.id)?.maxResultTokens ?? source.maxResultTokens),
-    hasUnlimitedTool: () => Object.values(config.tools).some(({ maxResultTokens }) => maxResultTokens === 0),
-    hasProfile: (name) => rules.ids.includes(name),
-    setFlag(profile, flag, value) {
+    rulesOf: (profile: string): ViewRules => rules.of(profile),
+    /** @param client the name that it gave itself; undefined if it gave none */
+    limitsOf: (client: string | undefined): ClientLimits => limits(client),
+    maxResultTokens,
+    /** True if the section `tools` removes the limit of a tool. */
+    hasUnlimitedTool: (): boolean => Object.values(config.tools).some(({ maxResultTokens }) => maxResultTokens === 0),
+    hasProfile: (name: string): boolean => rules.ids.includes(name),
+    /** Sets a flag until the next reload. */
+    setFlag(profile: string, flag: string, value: boolean): void {
       flags = { ...flags, [profile]: { ...flags[profile], [flag]: value } }
       rules = createRules(config, flags)
     },
-    reload(next) {
+    /** Applies those sections that need no restart. Resets the flags. */
+    reload(next: Config): ReloadPlan {
       const plan = planReload(config, next)
       const kept = restartSections(config).map((section) => [section, config[section]])
       config = { ...next, ...Object.fromEntries(kept) }

@@ -27,12 +27,7 @@ export interface CallRecord {
 }
 
 /** The latest calls of each session. */
-export interface CallLog {
-  run(request: CallRequest, call: (request: CallRequest) => Promise<ToolResult>): Promise<ToolResult>
-  /** The latest calls, oldest first. */
-  of(caller: Caller, latest: number): readonly CallRecord[]
-  forget(session: string): void
-}
+export type CallLog = ReturnType<typeof createCallLog>
 
 interface SessionLog {
   readonly id: string
@@ -54,7 +49,7 @@ const MAX_NAME = 200
 const MAX_NODES = 60
 const MAX_DEPTH = 6
 
-export function createCallLog({ size, clock }: { readonly size: number; readonly clock: Clock }): CallLog {
+export function createCallLog({ size, clock }: { readonly size: number; readonly clock: Clock }) {
   const logs = new Map<string, SessionLog>()
   const keyOf = ({ session, principal, profile }: Caller): string =>
     session === undefined ? JSON.stringify([principal, profile]) : `${session}\n${profile}`
@@ -66,7 +61,7 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
   }
 
   return {
-    async run(request, call) {
+    async run(request: CallRequest, call: (request: CallRequest) => Promise<ToolResult>): Promise<ToolResult> {
       const log = logOf(request.caller)
       const order = ++log.started
       const start = clock.now()
@@ -92,14 +87,15 @@ export function createCallLog({ size, clock }: { readonly size: number; readonly
         throw error
       }
     },
-    of(caller, latest) {
+    /** The latest calls, oldest first. */
+    of(caller: Caller, latest: number): readonly CallRecord[] {
       const { id, calls } = logs.get(keyOf(caller)) ?? { id: '', calls: [] }
       return calls
         .toSorted((a, b) => a.order - b.order)
         .slice(-Math.max(1, latest))
         .map((call) => recordOf(id, call))
     },
-    forget(session) {
+    forget(session: string): void {
       for (const key of [...logs.keys()]) if (key.startsWith(`${session}\n`)) logs.delete(key)
     },
   }

@@ -6,21 +6,7 @@ import { createProcessMark, hasEnded } from '../state/process-mark.ts'
 import type { SharedState } from '../state/shared-state.ts'
 
 /** Tells the processes that share a store that this one is alive while it has work. */
-export interface ProcessHeartbeat {
-  readonly id: string
-  /** Call this before work is stored. Resolves when a heartbeat is stored. */
-  begin(): Promise<void>
-  end(): void
-  isAlive(id: string): Promise<boolean>
-  /** Registers this process as one that runs due work. */
-  join(): Promise<void>
-  /** True if no other process is registered. */
-  alone(): Promise<boolean>
-  onBeat(listener: () => void): void
-  /** Stops sending heartbeats. Does not remove the registration of this process. */
-  stop(): void
-  leave(): Promise<void>
-}
+export type ProcessHeartbeat = ReturnType<typeof createProcessHeartbeat>
 
 /** A heartbeat: its time, and the mark by which others on this machine see that the process has ended. */
 interface Heartbeat {
@@ -42,11 +28,7 @@ const MEMBER_TTL_MS = 150_000
 /** A heartbeat from further in the future was sent while the clock was wrong. */
 const MAX_AHEAD_MS = 1_000
 
-export function createProcessHeartbeat(
-  shared: Pick<SharedState, 'store' | 'onReconnect'>,
-  clock: Clock,
-  log: Log,
-): ProcessHeartbeat {
+export function createProcessHeartbeat(shared: Pick<SharedState, 'store' | 'onReconnect'>, clock: Clock, log: Log) {
   const id = randomBytes(8).toString('hex')
   const mark = createProcessMark()
   const listeners: Array<() => void> = []
@@ -112,13 +94,14 @@ export function createProcessHeartbeat(
   }
   return {
     id,
-    async begin() {
+    /** Call this before work is stored. Resolves when a heartbeat is stored. */
+    async begin(): Promise<void> {
       work++
       scheduleBeat()
       await sendBeat()
     },
-    end: () => void work--,
-    async isAlive(other) {
+    end: (): void => void work--,
+    async isAlive(other: string): Promise<boolean> {
       if (other === id) return true
       checkClock()
       const value = (await table().get(other))?.value
@@ -128,20 +111,23 @@ export function createProcessHeartbeat(
       if (ticksOf(clock) - graceStartedAt < BEAT_TTL_MS) return true
       return value !== undefined && (heartbeat === undefined || heartbeat.at <= clock.now() + MAX_AHEAD_MS)
     },
-    async join() {
+    /** Registers this process as one that runs due work. */
+    async join(): Promise<void> {
       joined = true
       await renewMembership()
     },
-    async alone() {
+    /** True if no other process is registered. */
+    async alone(): Promise<boolean> {
       return (await members().list()).every((member) => member.id === id)
     },
-    onBeat: (listener) => void listeners.push(listener),
-    stop() {
+    onBeat: (listener: () => void): void => void listeners.push(listener),
+    /** Stops sending heartbeats. Does not remove the registration of this process. */
+    stop(): void {
       cancel?.()
       cancelRenewal?.()
       joined = false
     },
-    async leave() {
+    async leave(): Promise<void> {
       if (!joined) return
       joined = false
       cancelRenewal?.()

@@ -28,19 +28,7 @@ export interface RecentCall {
 }
 
 /** The latest calls, and for some minutes their arguments. Kept only in memory. */
-export interface RecentCalls {
-  run(request: CallRequest, run: Run, call: () => Promise<ToolResult>): Promise<ToolResult>
-  /** Oldest first. */
-  list(): readonly RecentCall[]
-  get(id: string): RecentCall | undefined
-  /** The arguments of a call; undefined once they are forgotten. */
-  inputOf(id: string): { readonly input: unknown } | undefined
-  readonly total: number
-  readonly failed: number
-  /** Number of calls that ended within the last minute. */
-  lastMinute(): number
-  onCall(listener: (call: RecentCall) => void): () => void
-}
+export type RecentCalls = ReturnType<typeof createRecentCalls>
 
 const MAX_CALLS = 2_000
 const MAX_INPUTS = 200
@@ -51,7 +39,7 @@ const MAX_NAME = 200
 const MAX_TEXT = 2_000
 const MINUTE_MS = 60_000
 
-export function createRecentCalls(clock: Clock): RecentCalls {
+export function createRecentCalls(clock: Clock) {
   const calls: RecentCall[] = []
   const inputs = new Map<string, { readonly input: unknown; readonly until: number }>()
   const callEvents = createEmitter<[RecentCall]>()
@@ -67,6 +55,7 @@ export function createRecentCalls(clock: Clock): RecentCalls {
     callEvents.emit(call)
   }
 
+  /** The arguments of a call; undefined once they are forgotten. */
   function inputOf(id: string): { readonly input: unknown } | undefined {
     for (const [old, { until }] of inputs) {
       if (until > clock.now()) break
@@ -76,7 +65,7 @@ export function createRecentCalls(clock: Clock): RecentCalls {
   }
 
   return {
-    async run(request, run, call) {
+    async run(request: CallRequest, run: Run, call: () => Promise<ToolResult>): Promise<ToolResult> {
       const at = clock.now()
       const end = (outcome: string, more: Partial<RecentCall>): void =>
         add(
@@ -112,22 +101,24 @@ export function createRecentCalls(clock: Clock): RecentCalls {
         throw error
       }
     },
-    list: () => calls,
-    get: (id) => calls.findLast((call) => call.id === id),
+    /** Oldest first. */
+    list: (): readonly RecentCall[] => calls,
+    get: (id: string): RecentCall | undefined => calls.findLast((call) => call.id === id),
     inputOf,
-    get total() {
+    get total(): number {
       return total
     },
-    get failed() {
+    get failed(): number {
       return failed
     },
-    lastMinute() {
+    /** Number of calls that ended within the last minute. */
+    lastMinute(): number {
       const since = clock.now() - MINUTE_MS
       let count = 0
       for (let at = calls.length - 1; at >= 0 && (calls[at] as RecentCall).at >= since; at--) count++
       return count
     },
-    onCall: (listener) => callEvents.listen(listener),
+    onCall: callEvents.listen,
   }
 }
 

@@ -27,17 +27,8 @@ export interface CallResources {
   release(): void
 }
 
-export interface RunningCalls {
-  /** @param size characters of text in the arguments. @throws PegboardError E_OVERLOADED if the caller's calls hold too much text */
-  start(request: CallRequest, tool: Tool, size: number): CallResources
-  /** @throws PegboardError E_SHUTTING_DOWN for new calls, once the process stops. Running tools may still call others. */
-  checkAccepted(request: CallRequest): void
-  load(): { readonly running: number; readonly waiting: number }
-  /** Rejects new calls, and waits up to `graceMs` for running ones, which may still make calls of their own. */
-  drain(graceMs: number): Promise<void>
-  /** Rejects new calls and aborts running ones. Resolves when their errors are sent. */
-  stop(): Promise<void>
-}
+/** The calls that run in this process, and the limits that they share. */
+export type RunningCalls = ReturnType<typeof createRunningCalls>
 
 /** Maximum characters in the arguments of a principal's running and waiting calls. Calls take several times that memory. */
 const MAX_HELD_TEXT = 64 * 1024 * 1024
@@ -46,11 +37,10 @@ const SMALL_TEXT = 4 * 1024
 /** Time for a tool to react after the grace period. */
 const ABORT_GRACE_MS = 200
 
-/** The calls that run in this process, and the limits that they share. */
 export function createRunningCalls(
   { maxConcurrent, maxQueued, timeoutMs: defaultTimeoutMs }: ExecutionSettings,
   clock: Clock,
-): RunningCalls {
+) {
   const globalSemaphore = createSemaphore({ maxConcurrent, maxQueued, setting: 'execution.maxQueued' })
   const toolSemaphores = new Set<Semaphore>()
   const textBudget = createByteBudget(MAX_HELD_TEXT)
@@ -58,6 +48,7 @@ export function createRunningCalls(
   let stopped = false
   let resolveIdle: (() => void) | undefined
 
+  /** @param size characters of text in the arguments. @throws PegboardError E_OVERLOADED if the caller's calls hold too much text */
   function start(request: CallRequest, tool: Tool, size: number): CallResources {
     const { principal } = request.caller
     const isInner = (request.depth ?? 0) > 0
@@ -121,18 +112,21 @@ export function createRunningCalls(
 
   return {
     start,
-    checkAccepted({ depth = 0 }) {
+    /** @throws PegboardError E_SHUTTING_DOWN for new calls, once the process stops. Running tools may still call others. */
+    checkAccepted({ depth = 0 }: CallRequest): void {
       if (stopped && depth === 0) throw shuttingDown()
     },
     load: () => ({
       running: globalSemaphore.running,
       waiting: globalSemaphore.waiting + [...toolSemaphores].reduce((sum, one) => sum + one.waiting, 0),
     }),
-    async drain(graceMs) {
+    /** Rejects new calls, and waits up to `graceMs` for running ones, which may still make calls of their own. */
+    async drain(graceMs: number): Promise<void> {
       stopped = true
       await waitUntilIdle(graceMs)
     },
-    async stop() {
+    /** Rejects new calls and aborts running ones. Resolves when their errors are sent. */
+    async stop(): Promise<void> {
       stopped = true
       for (const abort of running.keys()) abort.abort(shuttingDown())
       await waitUntilIdle(ABORT_GRACE_MS)

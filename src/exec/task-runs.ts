@@ -38,35 +38,14 @@ export interface TaskRun {
 }
 
 /** The tasks that run in this process, and their open questions. */
-export interface TaskRuns {
-  get(id: string): TaskRun | undefined
-  all(): readonly TaskRun[]
-  /** Adds a task of this process. `revision` is the stored one, 0 if it is not stored yet. */
-  add(owner: string, task: StoredTask, how: Partial<Pick<TaskRun, 'abort' | 'awaited' | 'revision'>>): TaskRun
-  drop(id: string): void
-  /** Runs the task to its end; `ended` resolves then. Returns the error it failed with. */
-  run(taskRun: TaskRun, request: CallRequest): { failure?: unknown }
-  /** As `run`, for a call that runs already. */
-  track(taskRun: TaskRun, work: Promise<ToolResult>): { failure?: unknown }
-  /** Asks the client a question of the task, and waits for the answer. */
-  ask(taskRun: TaskRun, method: string, params: unknown, signal?: AbortSignal): Promise<unknown>
-  /** Ignored if the task has another owner or does not run here. */
-  reply(owner: string, id: string, answers: Json): void
-  /** Writes in order, each over the one before. False if another process has written since. */
-  write(taskRun: TaskRun, task: StoredTask, expiresAt?: number): Promise<boolean>
-  /** True if the task is no longer stored. The next write stores it again. */
-  isLost(taskRun: TaskRun): Promise<boolean>
-  abort(taskRun: TaskRun): void
-  /** Ends running tasks and stores that. */
-  stop(): Promise<void>
-}
+export type TaskRuns = ReturnType<typeof createTaskRuns>
 
 /** @param onEnd called for each stored task that ended while no caller waited */
 export function createTaskRuns(
   options: TasksOptions,
   table: () => Table<StoredTask>,
   onEnd: (owner: string, task: StoredTask) => void,
-): TaskRuns {
+) {
   const { clock, log, settings, instance, alarms } = options
   const running = new Map<string, TaskRun>()
   let stopped = false
@@ -77,6 +56,7 @@ export function createTaskRuns(
     taskRun.abort.abort(new PegboardError('E_CANCELLED', 'The task was cancelled.'))
   }
 
+  /** Runs the task to its end; `ended` resolves then. Returns the error it failed with. */
   function run(taskRun: TaskRun, request: CallRequest): { failure?: unknown } {
     return track(
       taskRun,
@@ -93,6 +73,7 @@ export function createTaskRuns(
     )
   }
 
+  /** As `run`, for a call that runs already. */
   function track(taskRun: TaskRun, work: Promise<ToolResult>): { failure?: unknown } {
     const ended: { failure?: unknown } = {}
     const failed = (error: unknown): [Outcome, TaskAnswer] => {
@@ -111,6 +92,7 @@ export function createTaskRuns(
     return ended
   }
 
+  /** Asks the client a question of the task, and waits for the answer. */
   function ask(taskRun: TaskRun, method: string, params: unknown, signal?: AbortSignal): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const key = `${method.split('/', 1)[0]}-${++taskRun.questionCount}`
@@ -138,6 +120,7 @@ export function createTaskRuns(
     )
   }
 
+  /** Writes in order, each over the one before. False if another process has written since. */
   function write(taskRun: TaskRun, task: StoredTask, expiresAt?: number): Promise<boolean> {
     const { id } = task
     taskRun.unwritten = false
@@ -151,7 +134,10 @@ export function createTaskRuns(
     return written
   }
 
-  /** Running tasks are never deleted. If one is gone, the whole store was lost, and the next write starts anew. */
+  /**
+   * True if the task is no longer stored. Running tasks are never deleted, so then the whole store was lost. The next
+   * write stores the task again.
+   */
   async function isLost(taskRun: TaskRun): Promise<boolean> {
     if ((await table().get(taskRun.task.id)) !== undefined) return false
     taskRun.revision = 0
@@ -258,9 +244,11 @@ export function createTaskRuns(
   }
 
   return {
-    get: (id) => running.get(id),
-    all: () => [...running.values()],
-    add(owner, task, { abort = new AbortController(), awaited = 0, revision = 0 }) {
+    get: (id: string): TaskRun | undefined => running.get(id),
+    all: (): readonly TaskRun[] => [...running.values()],
+    /** Adds a task of this process. `revision` is the stored one, 0 if it is not stored yet. */
+    add(owner: string, task: StoredTask, how: Partial<Pick<TaskRun, 'abort' | 'awaited' | 'revision'>>): TaskRun {
+      const { abort = new AbortController(), awaited = 0, revision = 0 } = how
       const taskRun: TaskRun = {
         owner,
         task,
@@ -277,11 +265,12 @@ export function createTaskRuns(
       running.set(task.id, taskRun)
       return taskRun
     },
-    drop: (id) => void running.delete(id),
+    drop: (id: string): void => void running.delete(id),
     run,
     track,
     ask,
-    reply(owner, id, answers) {
+    /** Ignored if the task has another owner or does not run here. */
+    reply(owner: string, id: string, answers: Json): void {
       const taskRun = running.get(id)
       if (taskRun?.owner !== owner) return
       for (const [key, answer] of Object.entries(answers)) taskRun.questions.get(key)?.resolve(answer)
@@ -289,7 +278,8 @@ export function createTaskRuns(
     write,
     isLost,
     abort,
-    async stop() {
+    /** Ends running tasks and stores that. */
+    async stop(): Promise<void> {
       stopped = true
       const unfinished = [...running.values()]
       for (const { abort } of unfinished) abort.abort(shuttingDown())

@@ -46,19 +46,6 @@ export interface WrittenRequestsOptions {
 /** `paused`: the budget of the day is used up, or the model failed several times. */
 export type WritingState = 'idle' | 'writing' | 'paused'
 
-export interface WrittenRequests {
-  get(key: string): WrittenText | undefined
-  /** The tools that nothing was written about and that did not fail twice. */
-  missing(tools: readonly UnknownTool[]): readonly UnknownTool[]
-  /** False if the budget of the day is used up. */
-  hasBudget(): boolean
-  /**
-   * Asks once, about the first missing tools of the owner of the first. Failures are logged.
-   * @returns whether the model answered
-   */
-  writeNext(missing: readonly UnknownTool[], complete: CompletionFunction): Promise<boolean>
-}
-
 export type CompletionFunction = (request: CompletionRequest) => Promise<{ readonly json?: unknown }>
 
 const KEY = 'written-requests'
@@ -80,7 +67,7 @@ Answer with {"tools":[{"name":"…","when":"…","requests":["…","…","…","
 const isWritten = (entry: StoredTexts['tools'][string] | undefined): entry is WrittenText =>
   entry !== undefined && 'requests' in entry
 
-export function createWrittenRequests(options: WrittenRequestsOptions): WrittenRequests {
+export function createWrittenRequests(options: WrittenRequestsOptions) {
   const { store, clock, log, isClean, questionsPerDay } = options
   const cleanText = (value: unknown, maxLength: number): string | undefined => {
     if (typeof value !== 'string' || value.length > 2 * maxLength) return undefined
@@ -143,17 +130,23 @@ export function createWrittenRequests(options: WrittenRequestsOptions): WrittenR
   }
 
   return {
-    get(key) {
+    get(key: string): WrittenText | undefined {
       const entry = Object.hasOwn(storedTexts.tools, key) ? storedTexts.tools[key] : undefined
       return isWritten(entry) ? entry : undefined
     },
-    missing: (tools) =>
+    /** The tools that nothing was written about and that did not fail twice. */
+    missing: (tools: readonly UnknownTool[]): readonly UnknownTool[] =>
       tools.filter(({ key }) => {
         const entry = Object.hasOwn(storedTexts.tools, key) ? storedTexts.tools[key] : undefined
         return entry === undefined || (!isWritten(entry) && entry.failed < MAX_TRIES)
       }),
-    hasBudget: () => askedToday() < questionsPerDay,
-    async writeNext(missing, complete) {
+    /** False if the budget of the day is used up. */
+    hasBudget: (): boolean => askedToday() < questionsPerDay,
+    /**
+     * Asks once, about the first missing tools of the owner of the first. Failures are logged.
+     * @returns whether the model answered
+     */
+    async writeNext(missing: readonly UnknownTool[], complete: CompletionFunction): Promise<boolean> {
       const [first] = missing
       if (!first) return true
       const batch = missing.filter(({ owner }) => owner === first.owner).slice(0, TOOLS_PER_QUESTION)

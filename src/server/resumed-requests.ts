@@ -16,18 +16,7 @@ export interface ResumableRequest extends StateBinding, RequestContext {
  * Requests that Pegboard answers with a question first. It seals the state for the next round to the principal and the
  * request. Calls to 2025 servers that ask while they run stay open for 2026 clients.
  */
-export interface ResumedRequests {
-  /** @throws ProtocolFailure -32602 for a state of another request, before `work` is called */
-  run<Result extends Json>(
-    request: ResumableRequest,
-    work: (context: RequestContext) => Promise<Result>,
-  ): Promise<Result>
-  /** The name of a server's task, valid for one principal. */
-  nameTask(principal: string, owner: string, id: string): string
-  /** Finds a task by its name; undefined if it belongs to another principal. */
-  findTask(principal: string, name: unknown): NamedTask | undefined
-  close(): void
-}
+export type ResumedRequests = ReturnType<typeof createResumedRequests>
 
 export interface NamedTask {
   readonly owner: string
@@ -55,7 +44,7 @@ const TASK_MS = 30 * 24 * 60 * 60_000
 const TASK = { method: 'task', params: null } as const
 const LIMITS = { perPrincipal: 32, total: 256 } as const
 
-export function createResumedRequests(options: ResumedRequestsOptions): ResumedRequests {
+export function createResumedRequests(options: ResumedRequestsOptions) {
   const { clock, key, patienceMs = 0, processes } = options
   const parkedMs = Math.max(PARKED_MS, patienceMs)
   const { seal, open } = createSeal(key, clock)
@@ -123,7 +112,11 @@ export function createResumedRequests(options: ResumedRequestsOptions): ResumedR
   }
 
   return {
-    async run(request, work) {
+    /** @throws ProtocolFailure -32602 for a state of another request, before `work` is called */
+    async run<Result extends Json>(
+      request: ResumableRequest,
+      work: (context: RequestContext) => Promise<Result>,
+    ): Promise<Result> {
       const { relay } = request
       const state = relay.requestState === undefined ? undefined : open(request, relay.requestState)
       if (relay.requestState !== undefined && !state) throw new ProtocolFailure(-32602, INVALID_STATE)
@@ -142,15 +135,17 @@ export function createResumedRequests(options: ResumedRequestsOptions): ResumedR
         return question(request, urls, { again: true, ...addInputRound(state ?? {}, urls) }, STATE_MS)
       }
     },
-    nameTask: (principal, owner, id) =>
+    /** The name of a server's task, valid for one principal. */
+    nameTask: (principal: string, owner: string, id: string): string =>
       seal({ principal, ...TASK }, { inner: processes ? [owner, id, processes.processId] : [owner, id] }, TASK_MS),
-    findTask(principal, name) {
+    /** Finds a task by its name; undefined if it belongs to another principal. */
+    findTask(principal: string, name: unknown): NamedTask | undefined {
       const found = open({ principal, ...TASK }, name)?.inner as readonly [string, string, string?] | undefined
       if (!found) return undefined
       const [owner, id, at] = found
       return at === undefined || at === processes?.processId ? { owner, id } : { owner, id, at }
     },
-    close: () => parking.close(),
+    close: parking.close,
   }
 }
 

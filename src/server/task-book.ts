@@ -17,19 +17,7 @@ export interface StartedTask {
 }
 
 /** Remembers started tasks, to list them and to find the owner of a notification. Requests by name do not need it. */
-export interface TaskBook {
-  add(task: StartedTask, ttlMs: unknown): void
-  /** The latest tasks of a holder that this process started, newest first. */
-  listOf(holder: string): readonly StartedTask[]
-  /** The names of the latest tasks of a holder, of all processes, newest first. */
-  names(holder: string): Promise<readonly string[]>
-  /** Several if their server gave the same id more than once. */
-  find(owner: string, id: string): readonly StartedTask[]
-  /** Stores the result of a call that ended at once, and returns a task for it. Its owner is `DONE`. */
-  keep(holder: string, result: Json, ttlMs: unknown): Json
-  /** Undefined after its lifetime. */
-  storedTask(id: string): { readonly task: Json; readonly result: Json } | undefined
-}
+export type TaskBook = ReturnType<typeof createTaskBook>
 
 /** The owner of results that are stored here. */
 export const DONE = ''
@@ -46,7 +34,7 @@ export function createTaskBook(
   clock: Clock,
   others?: () => Table<string>,
   onError: (error: unknown) => void = () => undefined,
-): TaskBook {
+) {
   const startedTasks = new Map<string, StartedTask & { readonly until: number }>()
   const done = new Map<
     string,
@@ -62,6 +50,7 @@ export function createTaskBook(
     makeRoom(done, MAX.kept)
   }
 
+  /** The latest tasks of a holder that this process started, newest first. */
   function listOf(holder: string): readonly StartedTask[] {
     sweep()
     return [...startedTasks.values()]
@@ -71,7 +60,7 @@ export function createTaskBook(
   }
 
   return {
-    add(task, ttlMs) {
+    add(task: StartedTask, ttlMs: unknown): void {
       const lifetimeMs = typeof ttlMs === 'number' ? Math.min(ttlMs, LIFE_MS.longest) : LIFE_MS.usual
       const until = clock.now() + lifetimeMs
       startedTasks.set(keyOf(task), { ...task, until })
@@ -81,14 +70,18 @@ export function createTaskBook(
       sweep()
     },
     listOf,
-    async names(holder) {
+    /** The names of the latest tasks of a holder, of all processes, newest first. */
+    async names(holder: string): Promise<readonly string[]> {
       const localNames = listOf(holder).map(({ name }) => name)
       if (!others) return localNames
       const sharedNames = (await others().list(holder)).map(({ value }) => value)
       return [...new Set([...sharedNames.slice(-LISTED).reverse(), ...localNames])].slice(0, LISTED)
     },
-    find: (owner, id) => [...startedTasks.values()].filter((one) => one.id === id && one.owner === owner),
-    keep(holder, result, requestedTtlMs) {
+    /** Several if their server gave the same id more than once. */
+    find: (owner: string, id: string): readonly StartedTask[] =>
+      [...startedTasks.values()].filter((one) => one.id === id && one.owner === owner),
+    /** Stores the result of a call that ended at once, and returns a task for it. Its owner is `DONE`. */
+    keep(holder: string, result: Json, requestedTtlMs: unknown): Json {
       const ttlMs =
         typeof requestedTtlMs === 'number' && requestedTtlMs >= 0
           ? Math.min(requestedTtlMs, LIFE_MS.kept)
@@ -100,7 +93,8 @@ export function createTaskBook(
       sweep()
       return task
     },
-    storedTask(id) {
+    /** Undefined after its lifetime. */
+    storedTask(id: string): { readonly task: Json; readonly result: Json } | undefined {
       sweep()
       return done.get(id)
     },

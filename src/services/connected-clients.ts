@@ -18,25 +18,22 @@ export interface ClientConnection {
 }
 
 /** The clients that can be notified now. */
-export interface ClientRegistry {
-  add(client: ClientConnection): () => void
-  /** Clients of the same principal and profile. */
-  of(caller: Caller): readonly ConnectedClient[]
-  /** All clients, for the operator. */
-  all(): readonly { readonly id: string; readonly callers: readonly Caller[] }[]
-}
+export type ClientRegistry = ReturnType<typeof createClientRegistry>
 
-export function createClientRegistry(): ClientRegistry {
+export function createClientRegistry() {
   const connected = new Map<string, ClientConnection>()
   let count = 0
   return {
-    add(client) {
+    add(client: ClientConnection): () => void {
       const id = `client-${++count}`
       connected.set(id, client)
       return () => connected.delete(id)
     },
-    all: () => [...connected].map(([id, client]) => ({ id, callers: client.callers() })),
-    of: (asking) =>
+    /** All clients, for the operator. */
+    all: (): readonly { readonly id: string; readonly callers: readonly Caller[] }[] =>
+      [...connected].map(([id, client]) => ({ id, callers: client.callers() })),
+    /** Clients of the same principal and profile. */
+    of: (asking: Caller): readonly ConnectedClient[] =>
       [...connected].flatMap(([id, client]) => {
         const as = client
           .callers()

@@ -53,22 +53,7 @@ export const lostRuleSentence = (rule: string, name: string, kind: 'server' | 'A
 export type OwnerStatus = Pick<OwnerInfo, 'state' | 'reason' | 'reasonFor' | 'nextAttemptAt' | 'startsInMs'>
 
 /** Publishes a server's tools in the catalog when they change. */
-export interface Publisher {
-  readonly tools: number
-  /** All of its tools are waiting for a review, so none of its texts are shown. */
-  readonly isQuarantined: boolean
-  /** Publishes lists and status, as far as they have changed. @param definitions of tools that were just read */
-  publish(listing: Listing, now: OwnerStatus, definitions?: Definitions): void
-  /** Publishes the status, if it has changed. */
-  describe(now: OwnerStatus): void
-  /** Summary of the last published listing, for the manifest. */
-  brief(listing: Listing): Brief
-  /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED if the tool has been quarantined since */
-  admit(record: ToolRecord): void
-  promptNamed(exposed: string): string
-  /** Tool settings without effect, as sentences for the operator. Empty until the list is known. */
-  problems(): readonly string[]
-}
+export type Publisher = ReturnType<typeof createPublisher>
 
 /** A server can send other entries each time. */
 const MAX_WARNINGS = 200
@@ -90,7 +75,7 @@ interface AdaptedTool {
   readonly record: ToolRecord
 }
 
-export function createPublisher(options: PublisherOptions): Publisher {
+export function createPublisher(options: PublisherOptions) {
   const { id, module, settings, log } = options
   const { catalog, trust, lostRules } = options.shared
   const filters = createFilters(settings)
@@ -286,7 +271,8 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return tokens
   }
 
-  function problems(): string[] {
+  /** Tool settings without effect, as sentences for the operator. Empty until the list is known. */
+  function problems(): readonly string[] {
     if (!published || isAsNamed) return []
     const listed = new Map(published.tools.map(({ name }) => [name, adaptedTools.get(name)?.tool]))
     return namingProblems(`${settings.where}.tools`, id, settings, listed, catalog)
@@ -299,6 +285,7 @@ export function createPublisher(options: PublisherOptions): Publisher {
     return serverLine(options.about(), { ownNames: new Set(), isOther }) ?? ''
   }
 
+  /** Publishes the status, if it has changed. */
   function describe(now: OwnerStatus): void {
     const status = JSON.stringify(now)
     if (status === publishedStatus) return
@@ -317,13 +304,15 @@ export function createPublisher(options: PublisherOptions): Publisher {
   })
 
   return {
-    get tools() {
+    get tools(): number {
       return count
     },
-    get isQuarantined() {
+    /** All of its tools are waiting for a review, so none of its texts are shown. */
+    get isQuarantined(): boolean {
       return quarantined
     },
-    publish(listing, now, definitions) {
+    /** Publishes lists and status, as far as they have changed. @param definitions of tools that were just read */
+    publish(listing: Listing, now: OwnerStatus, definitions?: Definitions): void {
       const before = reasonsOf(quarantineReasons)
       quarantineReasons = assess(listing, now.state === 'ready', definitions)
       quarantined = isAllQuarantined(listing)
@@ -344,15 +333,17 @@ export function createPublisher(options: PublisherOptions): Publisher {
       for (const problem of problems()) if (!mayAppearLater(problem)) warnOnce(problem)
     },
     describe,
-    brief({ tools }) {
+    /** Summary of the last published listing, for the manifest. */
+    brief({ tools }: Listing): Brief {
       const seal = trust?.seal(id, tools)
       return { count: tools.length, prefix: settings.prefix, ...omitUndefined({ tokens: tokensOf(tools), seal }) }
     },
-    admit({ name }) {
+    /** @throws PegboardError E_TOOL_CHANGED, E_TOOL_QUARANTINED if the tool has been quarantined since */
+    admit({ name }: ToolRecord): void {
       const why = quarantineReasons.get(name)
       if (why) throw new PegboardError(why.code, `${module}.${name} ${why.reason}.`, { hint: reviewHint(id) })
     },
-    promptNamed: (exposed) => prompts.get(exposed) ?? exposed,
+    promptNamed: (exposed: string): string => prompts.get(exposed) ?? exposed,
     problems,
   }
 }

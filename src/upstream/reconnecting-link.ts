@@ -33,33 +33,9 @@ export interface LinkOptions extends Pick<ServerContext, 'id' | 'settings' | 'sh
 }
 
 /** Keeps one server connected: connects on time or on demand, and reconnects after a failure. */
-export interface ReconnectingLink {
-  /** The connection, if it can be used now. */
-  readonly live: Connection | undefined
-  readonly status: Pick<LinkStatus, 'patient' | 'nextAttemptAt'>
-  readonly eras: Pick<EraHistory, 'verdict' | 'restore'>
-  /** The end of the stderr of the current or last process. */
-  stderrTail(): string
-  /** Connects after this delay, or earlier if a caller needs it. */
-  later(waitMs: number): void
-  /** Connects now. Failures are reported and retried internally. */
-  connect(): Promise<void>
-  /**
-   * Waits for a connection.
-   * @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED, one of `REFUSALS`
-   */
-  ready(signal?: AbortSignal): Promise<Connection>
-  /** Reports that a connection is unusable. @param failures number of failures it counts as; default 1 */
-  lost(connection: Connection, reason: string, failures?: number): void
-  worked(): void
-  /** Reports a failed request on a connection that seems alive; the fifth in a row closes the connection. */
-  troubled(connection: Connection, error: PegboardError): void
-  /** Closes an idle connection. The next caller gets a new one. */
-  rest(graceMs: number): void
-  stop(graceMs: number): Promise<void>
-}
+export type ReconnectingLink = ReturnType<typeof createReconnectingLink>
 
-export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
+export function createReconnectingLink(options: LinkOptions) {
   const { id, shared, log } = options
   const { clock } = shared
   const reasons = createReasonFilter(options.settings(), options.isSilent)
@@ -83,7 +59,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     return connecting
   }
 
-  /** The attempt reports its own failure. */
+  /** Connects now. Failures are reported and retried internally. */
   const connectQuietly = (): Promise<void> => connectNow().then(ignore, ignore)
 
   async function attempt(): Promise<Connection> {
@@ -149,6 +125,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     }
   }
 
+  /** Reports that a connection is unusable. @param failures number of failures it counts as; default 1 */
   function lost(connection: Connection, why: string, failures?: number, askedMs?: number): void {
     if (live !== connection) return
     live = undefined
@@ -163,6 +140,10 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
     return quietUntil === 0 ? live : undefined
   }
 
+  /**
+   * Waits for a connection.
+   * @throws PegboardError E_UPSTREAM_UNAVAILABLE, E_CIRCUIT_OPEN, E_CANCELLED, one of `REFUSALS`
+   */
   async function ready(signal?: AbortSignal): Promise<Connection> {
     const connection = usableConnection()
     if (connection) return connection
@@ -178,26 +159,31 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
   }
 
   return {
-    get live() {
+    /** The connection, if it can be used now. */
+    get live(): Connection | undefined {
       return usableConnection()
     },
-    status,
-    eras,
-    stderrTail: () => stderrTail(),
+    status: status as Pick<LinkStatus, 'patient' | 'nextAttemptAt'>,
+    eras: eras as Pick<EraHistory, 'verdict' | 'restore'>,
+    /** The end of the stderr of the current or last process. */
+    stderrTail: (): string => stderrTail(),
+    /** Connects after this delay, or earlier if a caller needs it. */
     later: status.later,
     connect: connectQuietly,
     ready,
     lost,
-    worked() {
+    worked(): void {
       consecutiveFailures = 0
     },
-    troubled(connection, error) {
+    /** Reports a failed request on a connection that seems alive; the fifth in a row closes the connection. */
+    troubled(connection: Connection, error: PegboardError): void {
       if (live !== connection) return
       const askedMs = error.retryAfterMs ?? undefined
       if (++consecutiveFailures >= OPEN_AFTER) lost(connection, error.message.replace(/\.$/, ''), OPEN_AFTER, askedMs)
       else if (askedMs !== undefined) quietUntil = clock.now() + Math.min(askedMs, MAX_RETRY_AFTER_MS)
     },
-    rest(graceMs) {
+    /** Closes an idle connection. The next caller gets a new one. */
+    rest(graceMs: number): void {
       const connection = live
       if (!connection) return
       live = undefined
@@ -209,7 +195,7 @@ export function createReconnectingLink(options: LinkOptions): ReconnectingLink {
           closing = undefined
         })
     },
-    async stop(graceMs) {
+    async stop(graceMs: number): Promise<void> {
       status.stop()
       const connection = live ?? opening
       live = undefined

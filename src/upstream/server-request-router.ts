@@ -25,23 +25,7 @@ import { relatedTask, removeTaskId } from './server-tasks.ts'
  * connection, including calls that cannot be asked. At a server that sends requests, calls of different clients are
  * therefore serialized. Messages with a task id go to whoever waits for that task.
  */
-export interface ServerRequestRouter {
-  /**
-   * Registers a call; it may begin when the promise resolves, or at once if there is none. Pass the relay to `leave`
-   * when it ends.
-   * @param task whose result the call waits for
-   */
-  enter(relay: Relay, signal?: AbortSignal, task?: string): Promise<void> | undefined
-  /** Registers the call's timeout, which is paused while its caller is asked. */
-  limit(relay: Relay, limit: Countdown): void
-  leave(relay: Relay, task?: string): void
-  /** Handles a server request. @returns false if it is not one that can be relayed */
-  request(message: Message, origin?: Origin): boolean
-  /** The server has cancelled a request. */
-  cancelled(requestId: unknown): void
-  /** Passes a notification to its caller, or drops it if that is unknown. @returns false if no call is open */
-  notify(method: string, params: Json, origin?: Origin): boolean
-}
+export type ServerRequestRouter = ReturnType<typeof createServerRequestRouter>
 
 export interface ServerRequestRouterOptions {
   /** Shared by all connections of a server. */
@@ -57,7 +41,7 @@ export function createServerRequestRouter(
   serverId: string,
   send: (response: Message) => void,
   { habits, clock, refused }: ServerRequestRouterOptions,
-): ServerRequestRouter {
+) {
   const callQueue = createPerClientQueue(habits, clock)
   /** Callers waiting for each task's result, latest last. */
   const tasks = new Map<string, readonly Relay[]>()
@@ -117,13 +101,19 @@ export function createServerRequestRouter(
   }
 
   return {
-    limit: (relay, limit) => void limits.set(relay, limit),
-    enter(relay, signal, task) {
+    /** Registers the call's timeout, which is paused while its caller is asked. */
+    limit: (relay: Relay, limit: Countdown): void => void limits.set(relay, limit),
+    /**
+     * Registers a call; it may begin when the promise resolves, or at once if there is none. Pass the relay to `leave`
+     * when it ends.
+     * @param task whose result the call waits for
+     */
+    enter(relay: Relay, signal?: AbortSignal, task?: string): Promise<void> | undefined {
       if (task === undefined) return callQueue.enter(relay, signal)
       tasks.set(task, [...(tasks.get(task) ?? []), relay])
       return undefined
     },
-    leave(relay, task) {
+    leave(relay: Relay, task?: string): void {
       if (task === undefined) {
         if (!callQueue.leave(relay)) return
       } else {
@@ -134,7 +124,8 @@ export function createServerRequestRouter(
       limits.delete(relay)
       counts.delete(relay)
     },
-    request({ id, method, params }, origin) {
+    /** Handles a server request. @returns false if it is not one that can be relayed */
+    request({ id, method, params }: Message, origin?: Origin): boolean {
       if (id === undefined || method === undefined || !Object.hasOwn(SERVER_REQUEST_METHODS, method)) return false
       if (!origin) habits.asks = true
       const abort = new AbortController()
@@ -149,11 +140,13 @@ export function createServerRequestRouter(
       )
       return true
     },
-    cancelled(requestId) {
+    /** The server has cancelled a request. */
+    cancelled(requestId: unknown): void {
       openRequests.get(requestId)?.abort()
       openRequests.delete(requestId)
     },
-    notify(method, params, origin) {
+    /** Passes a notification to its caller, or drops it if that is unknown. @returns false if no call is open */
+    notify(method: string, params: Json, origin?: Origin): boolean {
       const task = relatedTask(params)
       const waiting = task === undefined ? [] : waitingFor(task)
       if (waiting === undefined) return true

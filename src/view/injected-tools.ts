@@ -3,19 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { createEmitter } from '../core/emitter.ts'
 
 /** Tools that Pegboard lists for a caller for half an hour: in a session, or for a principal and profile without sessions. */
-export interface InjectedTools {
-  /** Ids, in the order in which they were added. */
-  of(caller: Caller): readonly string[]
-  /** Returns the ids that were new. */
-  add(caller: Caller, ids: readonly string[]): readonly string[]
-  /** Returns how many there were. */
-  clear(caller: Caller): number
-  /** Removes the caller's tools if the request belongs to another answer than the previous one. Each request calls this. */
-  clearIfNewAnswer(caller: Caller): void
-  /** Call it when a session has ended. */
-  forget(session: string): void
-  onChange(listener: () => void): () => void
-}
+export type InjectedTools = ReturnType<typeof createInjectedTools>
 
 /** Other processes that serve the same clients. */
 interface Others {
@@ -35,7 +23,7 @@ const MAX_INJECTIONS = 1_000
 const TOPIC = 'injected'
 
 /** @param others other processes, which exchange changes with this one; default none */
-export function createInjectedTools(clock: Clock, others?: Others): InjectedTools {
+export function createInjectedTools(clock: Clock, others?: Others) {
   const injections = new Map<string, Injection>()
   const changed = createEmitter<[]>()
 
@@ -76,26 +64,32 @@ export function createInjectedTools(clock: Clock, others?: Others): InjectedTool
   })
 
   return {
-    of: (caller) => (injections.size === 0 ? [] : [...(injections.get(keyOf(caller))?.ids ?? [])]),
-    add(caller, ids) {
+    /** Ids, in the order in which they were added. */
+    of: (caller: Caller): readonly string[] =>
+      injections.size === 0 ? [] : [...(injections.get(keyOf(caller))?.ids ?? [])],
+    /** Returns the ids that were new. */
+    add(caller: Caller, ids: readonly string[]): readonly string[] {
       const key = keyOf(caller)
       const generation = caller.turn?.generation
       const fresh = add(key, ids, generation)
       if (fresh.length > 0) publish(key, fresh, generation)
       return fresh
     },
-    clear(caller) {
+    /** Returns how many there were. */
+    clear(caller: Caller): number {
       const key = keyOf(caller)
       publish(key, [])
       return drop(key)
     },
-    clearIfNewAnswer(caller) {
+    /** Removes the caller's tools if the request belongs to another answer than the previous one. Each request calls this. */
+    clearIfNewAnswer(caller: Caller): void {
       if (injections.size === 0 || caller.turn?.generation === undefined) return
       const key = keyOf(caller)
       const injection = injections.get(key)
       if (injection && injection.generation !== caller.turn.generation) drop(key)
     },
-    forget(session) {
+    /** Call it when a session has ended. */
+    forget(session: string): void {
       for (const key of [...injections.keys()]) if (key.startsWith(`${session}\n`)) drop(key)
     },
     onChange: changed.listen,

@@ -24,20 +24,7 @@ export type SessionMessage =
   | { readonly kind: 'out'; readonly message: object }
 
 /** 2025 sessions that every process behind one address can continue. */
-export interface SessionHandover {
-  /** Put into the ids of requests to the client, so that its answers find this process. */
-  readonly processId: string
-  /** Stores a session. @param owner identity key of the session. @throws PegboardError E_STATE_UNAVAILABLE, E_TOO_LARGE */
-  keep(id: string, owner: string, session: StoredSession): Promise<void>
-  find(id: string, owner: string): Promise<StoredSession | undefined>
-  /** Extends the lifetime of a session in use. False if another process has ended it. */
-  renew(id: string, owner: string): Promise<boolean>
-  /** Stores a request with a lasting effect, and sends it to the other processes. */
-  remember(id: string, owner: string, message: Message): void
-  drop(id: string): Promise<void>
-  publish(id: string, sessionMessage: SessionMessage): void
-  subscribe(listener: (id: string, sessionMessage: SessionMessage) => void): void
-}
+export type SessionHandover = ReturnType<typeof createSessionHandover>
 
 export interface SessionHandoverOptions {
   readonly shared: Pick<SharedState, 'store' | 'publish' | 'subscribe'>
@@ -56,7 +43,7 @@ const LASTING = new Set(['logging/setLevel', 'resources/subscribe', 'resources/u
 
 const isLasting = ({ method }: Message): boolean => method !== undefined && LASTING.has(method)
 
-export function createSessionHandover({ shared, clock, log, idleMs }: SessionHandoverOptions): SessionHandover {
+export function createSessionHandover({ shared, clock, log, idleMs }: SessionHandoverOptions) {
   const table = (): Table<StoredSession> => shared.store().table('session')
   const publish = (id: string, sessionMessage: SessionMessage): void =>
     shared.publish(TOPIC, JSON.stringify([id, sessionMessage]))
@@ -71,18 +58,22 @@ export function createSessionHandover({ shared, clock, log, idleMs }: SessionHan
   }
 
   return {
+    /** Put into the ids of requests to the client, so that its answers find this process. */
     processId: randomBytes(6).toString('hex'),
-    async keep(id, owner, session) {
+    /** Stores a session. @param owner identity key of the session. @throws PegboardError E_STATE_UNAVAILABLE, E_TOO_LARGE */
+    async keep(id: string, owner: string, session: StoredSession): Promise<void> {
       if (JSON.stringify(session.opening).length > MAX_OPENING_CHARS)
         throw new PegboardError('E_TOO_LARGE', 'The initialize request of a session is too long to be shared.')
       await table().put({ id, owner, value: session, expiresAt: clock.now() + idleMs })
     },
-    async find(id, owner) {
+    async find(id: string, owner: string): Promise<StoredSession | undefined> {
       const row = await table().get(id)
       return row?.owner === owner ? row.value : undefined
     },
-    renew: (id, owner) => change(id, owner, (value) => value),
-    remember(id, owner, message) {
+    /** Extends the lifetime of a session in use. False if another process has ended it. */
+    renew: (id: string, owner: string): Promise<boolean> => change(id, owner, (value) => value),
+    /** Stores a request with a lasting effect, and sends it to the other processes. */
+    remember(id: string, owner: string, message: Message): void {
       // Up to 500 of them are written again with each new one.
       if (JSON.stringify(message).length > MAX_SETTING_CHARS) return
       publish(id, { kind: 'in', message })
@@ -90,12 +81,12 @@ export function createSessionHandover({ shared, clock, log, idleMs }: SessionHan
         (error: unknown) => log.warn('a setting of a session could not be stored', { error: messageOf(error) }),
       )
     },
-    async drop(id) {
+    async drop(id: string): Promise<void> {
       publish(id, { kind: 'end' })
       await table().delete(id)
     },
     publish,
-    subscribe: (listener) =>
+    subscribe: (listener: (id: string, sessionMessage: SessionMessage) => void): void =>
       shared.subscribe(TOPIC, (text) => listener(...(JSON.parse(text) as [string, SessionMessage]))),
   }
 }
