@@ -13,14 +13,7 @@ import type { OAuthSettings } from './server-options.ts'
 export type Rejection = 'invalid_token' | 'insufficient_scope' | 'unavailable'
 
 /** Access tokens of an OAuth issuer, for this server as the resource. */
-export interface AccessTokens {
-  check(token: string): Promise<Bearer | Rejection>
-  /** Protected resource metadata (RFC 9728): where a client logs in. */
-  metadata(): object
-  /** The scopes that the configuration gives rights. */
-  readonly scopes: readonly string[]
-  readonly issuer: string
-}
+export type AccessTokens = ReturnType<typeof createAccessTokens>
 
 export interface AccessTokensOptions {
   readonly settings: OAuthSettings
@@ -41,7 +34,7 @@ const PRINCIPAL = /^[\x21-\x7e]{1,128}$/
 /** Errors of jose that do not depend on the token. */
 const ISSUER_ERRORS = new Set(['ERR_JWKS_TIMEOUT', 'ERR_JWKS_INVALID', 'ERR_JOSE_GENERIC'])
 
-export function createAccessTokens({ settings, resource, clock, log }: AccessTokensOptions): AccessTokens {
+export function createAccessTokens({ settings, resource, clock, log }: AccessTokensOptions) {
   const { issuer, audience, algorithms, principalClaim, scopes, keysCooldownMs } = settings
   const fetch = createFetch({ ...LIMITS, allowPrivate: true, setting: 'server.http.oauth', check: assertSafe })
   const fetchFromIssuer = limitRequests(fetch, clock, keysCooldownMs)
@@ -136,14 +129,16 @@ export function createAccessTokens({ settings, resource, clock, log }: AccessTok
 
   return {
     issuer,
+    /** The scopes that the configuration gives rights. */
     scopes: Object.keys(scopes),
-    metadata: () => ({
+    /** Protected resource metadata (RFC 9728): where a client logs in. */
+    metadata: (): object => ({
       resource: resource(),
       authorization_servers: [issuer],
       bearer_methods_supported: ['header'],
       ...(Object.keys(scopes).length > 0 ? { scopes_supported: Object.keys(scopes) } : {}),
     }),
-    async check(token) {
+    async check(token: string): Promise<Bearer | Rejection> {
       let payload: JWTPayload
       try {
         payload = await verifyToken(token)

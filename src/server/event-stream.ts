@@ -89,22 +89,18 @@ export function createPulse(clock: Clock, everyMs = KEEP_ALIVE_MS): Pulse {
 }
 
 /** Limits the open streams of each principal. */
-export interface StreamSlots {
-  hasRoom(principal: string): boolean
-  /** Takes a slot, and returns how to free it. @param id of the request; default null @throws HttpError 429 at the limit */
-  take(principal: string, id?: string | number): () => void
-  readonly size: number
-}
+export type StreamSlots = ReturnType<typeof createStreamSlots>
 
-export function createStreamSlots(max: number): StreamSlots {
+export function createStreamSlots(max: number) {
   const taken = new Map<string, number>()
   const hasRoom = (principal: string): boolean => (taken.get(principal) ?? 0) < max
   return {
     hasRoom,
-    get size() {
+    get size(): number {
       return [...taken.values()].reduce((sum, one) => sum + one, 0)
     },
-    take(principal, id) {
+    /** Takes a slot, and returns how to free it. @param id of the request; default null @throws HttpError 429 at the limit */
+    take(principal: string, id?: string | number): () => void {
       if (!hasRoom(principal))
         throw new HttpError(429, 'Too many open streams', { id: id ?? null, headers: { 'retry-after': '30' } })
       taken.set(principal, (taken.get(principal) ?? 0) + 1)

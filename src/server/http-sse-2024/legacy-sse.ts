@@ -19,14 +19,7 @@ export interface SseOptions {
 }
 
 /** The HTTP+SSE transport of 2024: one stream to the client, POSTs from it. A session lives as long as its stream. */
-export interface Sse {
-  /** GET: opens the stream and the session. @param rest added to `messagesPath`, such as `/team` */
-  open(res: ServerResponse, identity: Identity, rest: string): Promise<void>
-  /** POST: receives one message for the session that the query names. The answer is sent on the stream. */
-  post(req: IncomingMessage, res: ServerResponse, identity: Identity, body: Messages): void
-  readonly size: number
-  close(): Promise<void>
-}
+export type Sse = ReturnType<typeof createSse>
 
 interface Session {
   readonly key: string
@@ -35,9 +28,10 @@ interface Session {
   used: boolean
 }
 
-export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOptions): Sse {
+export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOptions) {
   const sessions = new Map<string, Session>()
 
+  /** GET: opens the stream and the session. @param rest added to `messagesPath`, such as `/team` */
   async function open(res: ServerResponse, identity: Identity, rest: string): Promise<void> {
     const { principal, named } = identity
     // Without tokens, all clients share one principal: unused streams must not block new clients.
@@ -63,7 +57,8 @@ export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOp
 
   return {
     open,
-    post(req, res, identity, { messages, batch }) {
+    /** POST: receives one message for the session that the query names. The answer is sent on the stream. */
+    post(req: IncomingMessage, res: ServerResponse, identity: Identity, { messages, batch }: Messages): void {
       const id = new URLSearchParams((req.url ?? '').split('?')[1] ?? '').get('sessionId')
       if (!id) throw new HttpError(400, 'Bad request: the sessionId parameter is required')
       const session = sessions.get(id)
@@ -75,10 +70,10 @@ export function createSse({ factory, pulse, slots, messagesPath, onOpen }: SseOp
       res.end('Accepted')
       for (const message of messages) session.transport.receive(message)
     },
-    get size() {
+    get size(): number {
       return sessions.size
     },
-    async close() {
+    async close(): Promise<void> {
       await Promise.all([...sessions.values()].map(({ transport }) => transport.close()))
     },
   }
