@@ -16,7 +16,6 @@ export interface SentFiles {
 
 export interface KeptFile {
   readonly bytes: Uint8Array
-  readonly filename: string
   readonly mimetype: string
 }
 
@@ -83,8 +82,7 @@ export function createSentFiles(options: {
       if (bytes.length > maxBytes) return undefined
       makeRoom(principal, bytes.length)
       const uri = `${SCHEME}${randomBytes(16).toString('base64url')}`
-      const { filename, mimetype } = file
-      files.set(uri, { bytes, filename, mimetype, principal, profile, until: clock.now() + keepMs })
+      files.set(uri, { bytes, mimetype: file.mimetype, principal, profile, until: clock.now() + keepMs })
       total += bytes.length
       cancel ??= clock.after(keepMs, sweep)
       return uri

@@ -40,8 +40,6 @@ export type ResultSource = Pick<Tool, 'id' | 'maxResultTokens'>
  * tool can still be refused, for example by an approval or a rate limit.
  */
 export interface View {
-  /** Version of the catalog. */
-  readonly version: number
   /** The caller without its client, because the name of the client must not decide what a caller sees. */
   readonly caller: Caller
   readonly profile: Profile
@@ -128,7 +126,6 @@ export function buildView(input: ViewInput): View {
   // In this order, because reading `tools` creates lazy tools.
   const noticing = once(() => owners().filter((owner) => owner.notices && owner.tools.some(isVisible)))
   return {
-    version: snapshot.version,
     caller,
     profile: rules.profile,
     limits,

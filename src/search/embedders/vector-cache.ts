@@ -8,18 +8,7 @@ export interface VectorStore {
 }
 
 /** Vectors by content hash, one byte per number. */
-export interface VectorCache {
-  readonly dims: number
-  has(hash: string): boolean
-  /** A vector of unit length, apart from rounding errors. */
-  get(hash: string): Float32Array | undefined
-  add(hash: string, vector: Float32Array): void
-  /**
-   * Packs the vectors of `used` and the most recent others, up to twice as many in total.
-   * @param used hashes that are needed now
-   */
-  pack(used: ReadonlySet<string>): Uint8Array
-}
+export type VectorCache = ReturnType<typeof openVectorCache>
 
 /** "PGKV" on little-endian machines. */
 const MAGIC = 0x564b4750
@@ -29,7 +18,6 @@ const PEAK = 127
 /** Minimum number of unused vectors to keep, for servers that are disconnected for a while. */
 const MIN_UNUSED = 1_000
 
-/** Name of the storage entry of one embedder. */
 export const vectorCacheName = (embedderId: string): string => `vectors-${hash('sha256', embedderId).slice(0, 24)}`
 
 /** The SHA-256 of a text, cut to 32 hex digits. */
@@ -43,7 +31,7 @@ export const hashOfText = (text: string): string =>
  * @param bytes result of `pack`, or undefined for none
  * @throws if the bytes are damaged or contain vectors of another length
  */
-export function openVectorCache(dims: number, bytes: Uint8Array | undefined): VectorCache {
+export function openVectorCache(dims: number, bytes: Uint8Array | undefined) {
   const saved = bytes ? unpackVectors(dims, bytes) : undefined
   // Row of each hash; rows beyond the loaded ones are in `added`.
   const rows = new Map<string, number>()
@@ -56,9 +44,9 @@ export function openVectorCache(dims: number, bytes: Uint8Array | undefined): Ve
   const scaleOf = (row: number): number => added[row - savedCount]?.scale ?? saved!.scales[row]!
 
   return {
-    dims,
-    has: (hash) => rows.has(hash),
-    get(hash) {
+    has: (hash: string): boolean => rows.has(hash),
+    /** A vector of unit length, apart from rounding errors. */
+    get(hash: string): Float32Array | undefined {
       const row = rows.get(hash)
       if (row === undefined) return undefined
       const values = valuesOf(row)
@@ -68,7 +56,7 @@ export function openVectorCache(dims: number, bytes: Uint8Array | undefined): Ve
       for (let at = 0; at < dims; at++) vector[at] = values[at]! * scale
       return vector
     },
-    add(hash, vector) {
+    add(hash: string, vector: Float32Array): void {
       let largest = 0
       for (const value of vector) largest = Math.max(largest, Math.abs(value))
       const scale = largest / PEAK || 1
@@ -76,7 +64,11 @@ export function openVectorCache(dims: number, bytes: Uint8Array | undefined): Ve
       for (let at = 0; at < dims; at++) values[at] = Math.round(vector[at]! / scale)
       rows.set(hash, savedCount + added.push({ scale, values }) - 1)
     },
-    pack(used) {
+    /**
+     * Packs the vectors of `used` and the most recent others, up to twice as many in total.
+     * @param used hashes that are needed now
+     */
+    pack(used: ReadonlySet<string>): Uint8Array {
       const unused = [...rows.keys()].filter((hash) => !used.has(hash))
       for (const hash of unused.slice(0, -Math.max(used.size, MIN_UNUSED))) rows.delete(hash)
       const hashes = Buffer.from([...rows.keys()].join(''), 'hex')
