@@ -108,7 +108,6 @@ const createUnreachableError = (message: string, cause?: unknown, retryable = tr
 export const conversationCancelled = (): PegboardError =>
   new PegboardError('E_CANCELLED', 'The conversation was cancelled.')
 
-/** The text of a message. */
 export function contentOf({ content }: ChatMessage): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''

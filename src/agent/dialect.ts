@@ -57,7 +57,6 @@ export const textDialect: Dialect = {
   read: (message, tools) => writtenTurn(contentOf(message), tools),
 }
 
-/** Parses the calls in a model's text. */
 export function writtenTurn(content: string, tools: readonly ListedTool[]): ModelTurn {
   const { calls, text } = parseToolCalls(content, { tools })
   const wishes = calls.map((call, at): RequestedCall => ({ id: `text_${at}`, ...call }))

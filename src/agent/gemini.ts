@@ -104,7 +104,6 @@ function eitherOf(out: GeminiSchema, options: readonly unknown[], depth: number)
   return converted.length === 1 && converted[0] ? converted[0] : { anyOf: converted }
 }
 
-/** Merges all parts of an `allOf`. */
 function mergeAllOf(schema: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { allOf, ...base } = schema
   if (!Array.isArray(allOf)) return schema

@@ -135,7 +135,6 @@ export function readJson(
 const isSpace = (code: number): boolean => code === 32 || (code >= 9 && code <= 13) || code === 0xa0 || code === 0xfeff
 const isDigit = (char: string | undefined): boolean => char !== undefined && char >= '0' && char <= '9'
 
-/** The position after white space. */
 export function afterSpace(text: string, at: number): number {
   let pos = at
   while (pos < text.length && isSpace(text.charCodeAt(pos))) pos++

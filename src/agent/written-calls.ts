@@ -57,7 +57,6 @@ export function wholeJson(text: string): ParsedJson | undefined {
 
 const FENCE = /```[\w-]{0,20}/g
 
-/** Calls in code fences. */
 export function findFenced(text: string, budget: Budget): FoundCalls[] {
   const found: FoundCalls[] = []
   for (const { index, 0: fence } of text.matchAll(FENCE)) {

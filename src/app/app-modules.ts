@@ -20,7 +20,6 @@ const LOADING_WAIT_MS = 5_000
 
 export type AppModules = ReturnType<typeof createAppModules>
 
-/** Loads the modules of this configuration. */
 export function createAppModules(options: AppModulesOptions) {
   const { config, settings, catalog, log, packageInfo: own } = options
   const { clock } = options.state

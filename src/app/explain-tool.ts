@@ -256,7 +256,6 @@ function splitName(dotted: string, id: string, { prefix }: Pick<Config['servers'
 /** A tool that `allow` or `deny` of its server leaves out. */
 export interface LeftOutTool {
   readonly id: string
-  /** The setting that leaves it out. */
   readonly setting: string
 }
 

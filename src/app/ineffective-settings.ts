@@ -85,7 +85,6 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
     /** Entries of constraints that name no tool of their module. */
     unmatchedConstraints: (): readonly { readonly owner: string; readonly action: string }[] =>
       settings.rulesOf(DEFAULT_PROFILE).policy.unmatchedConstraints(allTools()),
-    /** See `App.unmatchedRules`. */
     unmatchedRules: unmatched,
     /** As `unmatchedRules`; undefined while servers and modules start, because reading all tools would delay calls. */
     unmatchedRulesIfCalm: unmatchedIfCalm,
@@ -97,7 +96,6 @@ export function createIneffectiveSettings(options: IneffectiveSettingsOptions) {
         ownersNamedIn(rule, snapshot).every((owner) => policy.allowsOwner(owner, caller)),
       )
     },
-    /** See `App.idleModules`. */
     idleModules(caller: Caller): readonly string[] {
       const callerView = view(caller)
       const { owners } = catalog.snapshot()

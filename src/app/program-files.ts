@@ -110,7 +110,6 @@ function createCollector(cwd: string, tooLarge: readonly (string | undefined)[])
   return { files, addCode, addFile }
 }
 
-/** An argument that names a path. */
 interface PathArgument {
   readonly word: string
   /** The argument before it, which may be an option. */

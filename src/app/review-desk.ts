@@ -40,7 +40,6 @@ export class ReviewError extends Error {
   }
 }
 
-/** A tool that waits for approval. */
 export interface WaitingTool {
   readonly name: string
   readonly hash: string

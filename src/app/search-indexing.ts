@@ -27,7 +27,6 @@ const VERSION_STEP = 1 << 20
 /** Maximum delay while changes keep coming. */
 const MAX_DELAY_MS = 3_000
 
-/** Keeps the search index current. */
 export function createIndexing(options: IndexingOptions) {
   const { catalog, search, unlisted, written, clock, log, arriving, done } = options
   let indexed: Snapshot['tools'] | undefined

@@ -16,7 +16,6 @@ export interface UnmatchedRule {
   readonly owners: readonly (string | undefined)[]
 }
 
-/** An entry of the policy. */
 interface Entry {
   readonly setting: string
   /** The entry of the configuration; its keys have the order of the schema. */

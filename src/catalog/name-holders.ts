@@ -19,7 +19,6 @@ export interface HolderStore {
   set(holders: Readonly<Record<keyof NameHolders, Readonly<Record<string, string>>>>): void
 }
 
-/** The stored holders, if they are valid. */
 export function readHolders(stored: unknown): NameHolders {
   const mapOf = (value: unknown): Map<string, string> =>
     new Map(Object.entries(asRecord(value)).filter((entry): entry is [string, string] => typeof entry[1] === 'string'))

@@ -129,7 +129,6 @@ export interface OwnerContents {
   readonly endpoints?: Endpoints
 }
 
-/** An owner in the catalog. */
 export interface Owner extends OwnerInfo, Required<Omit<OwnerContents, 'tools' | 'endpoints'>> {
   /** Reading this creates tools that were published as `LazyTools`. */
   readonly tools: readonly Tool[]

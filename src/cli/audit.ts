@@ -37,7 +37,6 @@ interface Report {
   readonly breaks: readonly Break[]
   /** Number of lines in all files. */
   readonly lines: number
-  /** Number of lines in the last file. */
   readonly lastFileLines: number
   readonly runs: Runs
 }

@@ -50,7 +50,6 @@ export const writeWarning = (io: Io, message: string): void => io.stderr(`pegboa
 /** Exit code of a command that a person interrupted with Ctrl-C. */
 export const INTERRUPTED = 130
 
-/** Writes a JSON document to stdout. */
 export const writeJson = (io: Io, value: unknown): void =>
   io.stdout(`${toPrintableJson(JSON.stringify(value, null, 2))}\n`)
 

@@ -181,7 +181,6 @@ const findFailing = ({ app, config }: Session): readonly string[] => [
   }),
 ]
 
-/** A reason with the time until the next attempt. */
 function addNextAttempt(reason: string, nextAttemptAt: number | undefined, now: number): string {
   // The time of a running attempt has passed.
   const inMs = nextAttemptAt === undefined ? 0 : nextAttemptAt - now

@@ -195,7 +195,6 @@ interface ServeContext {
   /** A client that selects no profile. */
   readonly caller: Caller
   follow(): Promise<void>
-  /** Resolves when all modules are loaded. */
   readonly modulesLoaded: Promise<void>
 }
 

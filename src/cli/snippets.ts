@@ -8,7 +8,6 @@ export interface ConnectionInfo {
   readonly node: string
   readonly script: string
   readonly config: string | undefined
-  /** Value of `--profile`. */
   readonly profile?: string
   /** Present if it listens on HTTP. */
   readonly http?: {

@@ -201,7 +201,6 @@ const describeState = ({ expiresAt }: StoredToken, now: number): string => {
   return `${isExpired({ expiresAt }, now) ? 'expired' : 'valid until'} ${new Date(expiresAt).toISOString()}`
 }
 
-/** The limits of a token, if it has any. */
 function describeLimits({ name, principal, profile, roles, grants }: StoredToken): string {
   const parts = [
     ...(principal === name ? [] : [`principal ${principal}`]),

@@ -17,7 +17,6 @@ import { describeUnset, fillVariables, secretNames, type VariableSources } from 
 
 /** The complete configuration: with defaults, values of variables and absolute paths. */
 export interface Config extends Readonly<Omit<FileSettings, ChangedKey>> {
-  /** The configuration file; undefined without one. */
   readonly file: string | undefined
   /** Folder of drop-in modules; undefined if there is no configuration file and the setting is absent. */
   readonly modulesDir: string | undefined

@@ -154,7 +154,6 @@ function hashOf(file: string): string | undefined {
   }
 }
 
-/** True if the file is unchanged. */
 function hasSameText(file: string, text: string | undefined): boolean {
   try {
     return text !== undefined && hashOf(file) === hash('sha256', text)

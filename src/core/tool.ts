@@ -209,7 +209,6 @@ export interface Relay extends RequestOwner {
   /** True if the client repeats a call to answer its question. A signed `requestState` proves it. */
   readonly resumed?: true
   readonly requestState?: unknown
-  /** Capabilities as the client declared them. */
   readonly clientCapabilities: Readonly<Record<string, unknown>>
   /** The task parameters of a call from a 2025-11-25 client. */
   readonly task?: Readonly<Record<string, unknown>>

@@ -20,7 +20,6 @@ export function searchModelFault({ search, file, dirs }: Config): string | undef
   }
 }
 
-/** The search models and the index. */
 export async function checkSearch({ app, config, clock, timeoutMs, report }: ServerChecks): Promise<void> {
   const unset = searchModelFault(config)
   if (unset !== undefined) return report.found({ code: 'model-unset', about: 'search model', message: unset })

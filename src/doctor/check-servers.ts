@@ -21,7 +21,6 @@ export interface ServerChecks {
   readonly env: Environment
   readonly home: string
   readonly clock: Clock
-  /** How long one server may take. */
   readonly timeoutMs: number
   /** How much longer a server may take that may be downloading. */
   readonly downloadMs: number

@@ -7,9 +7,7 @@ interface FindingKind {
   readonly exit: FindingExit
   /** What is wrong, as a heading. */
   readonly title: string
-  /** Why it happens. */
   readonly why: string
-  /** What to do. */
   readonly fix: string
 }
 

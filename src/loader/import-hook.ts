@@ -1,4 +1,3 @@
-/** Settings of one loader for its hook. */
 export interface HookSettings {
   /** Prefix of the `v` parameter of every URL that this loader imports. Other files stay unchanged. */
   readonly tag: string

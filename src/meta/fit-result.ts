@@ -83,7 +83,6 @@ export async function fitResult(
   }
 }
 
-/** The limits of one result. */
 interface ResultLimits {
   /** Id of the tool, or the name that was called. */
   readonly title: string

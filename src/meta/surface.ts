@@ -203,7 +203,6 @@ export function createSurface(
     ].map((tool) => [tool.name, tool]),
   )
 
-  /** The meta-tool with this name, if this caller has it. */
   function findMetaTool({ name: given, caller }: Pick<CallRequest, 'name' | 'caller'>): MetaTool | undefined {
     const name = bareName(given)
     if (name === codeTool.name) return host.exposure(caller).mode === 'code' ? codeTool : undefined

@@ -37,7 +37,6 @@ export interface GuardedFetch extends Fetch {
    * let another program make the request.
    */
   check(url: string | URL): Promise<void>
-  /** Closes all connections. */
   close(): Promise<void>
 }
 

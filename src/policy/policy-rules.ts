@@ -20,7 +20,6 @@ export type Actor = Pick<Caller, 'profile' | 'roles'>
 /** One entry of a policy list. */
 export interface Rule {
   readonly reason: string | undefined
-  /** True if it applies to this caller. */
   isFor(by: Actor): boolean
   /** False if it matches no tool of this module or server. */
   mayMatch(owner: string): boolean
@@ -64,7 +63,6 @@ interface ToolCondition {
   matchesAll?(owner: string): boolean
 }
 
-/** The keys of a rule that are conditions. */
 type ConditionKey = Exclude<keyof Exclude<RuleSetting, string>, 'reason'>
 
 /** A character that no tool name contains; a pattern that matches it matches everything. */

@@ -50,7 +50,6 @@ export type Cassette = z.output<Schemas['cassette']>
 
 const MAX_BYTES = 64 * 1024 * 1024
 
-/** One file for each server. */
 export const cassetteFile = (dir: string, server: string): string => join(dir, `${encodeURIComponent(server)}.json`)
 
 export const readCassette = (dir: string, server: string): Cassette | undefined =>

@@ -32,7 +32,6 @@ export interface EvalScores {
   readonly refused: number
 }
 
-/** The result of one query. */
 export interface EvalRow extends EvalQuery {
   /** The first ten answers, best first. */
   readonly answers: readonly string[]

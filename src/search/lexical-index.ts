@@ -136,7 +136,6 @@ function openLexicalIndex(saved?: readonly Uint8Array[]): LexicalIndex {
     return Math.min(RANKING.highest, score * (1 + RANKING.nameCoverage * coverage))
   }
 
-  /** The best scored slots. */
   function rank(limit: number, accept: (slot: number) => boolean): LexicalHit[] {
     const best = createTopK(limit)
     const { scores } = bm25

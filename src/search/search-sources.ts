@@ -5,7 +5,6 @@ import type { Tool } from '../core/tool.ts'
 import type { SearchSource } from './search-document.ts'
 import { hashOf } from './word-pieces.ts'
 
-/** All tools of a catalog as search sources. */
 export function sourcesOf({ tools, owners }: Snapshot): SearchSource[] {
   const stamps = new Map<string, number>()
   const stampOf = (module: string, owner: Owner | undefined): number =>

@@ -32,7 +32,6 @@ export interface VectorIndex {
    * finite
    */
   set(slot: number, vector: Float32Array): void
-  /** Empties the slot. */
   clear(slot: number): void
   has(slot: number): boolean
   /**

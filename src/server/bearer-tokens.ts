@@ -59,7 +59,6 @@ export function checkBearer(token: string, tokens: readonly BearerToken[]): Bear
   return found
 }
 
-/** The token in an `Authorization` header. */
 export const parseBearer = (header: string | undefined): string | undefined =>
   header === undefined ? undefined : /^bearer +(\S+) *$/i.exec(header)?.[1]
 

@@ -328,7 +328,6 @@ export function serveOnStdio(options: StdioOptions): StdioConnection {
   return { closed: closed.promise, close }
 }
 
-/** The URIs in an answer to `roots/list`. */
 function urisOf(answer: unknown): readonly string[] {
   const roots = isRecord(answer) && Array.isArray(answer['roots']) ? answer['roots'] : []
   return roots.flatMap((root) => (isRecord(root) && typeof root['uri'] === 'string' ? [root['uri']] : []))

@@ -69,7 +69,6 @@ export interface InspectHost {
 export interface CallHost extends BaseHost, InspectHost {
   readonly clock: Clock
   readonly resumes: ResumedRequests
-  /** Tasks that clients started. */
   readonly tasks: TaskBook
   readonly tasksHere: Tasks
   /** Answers requests about background tasks of this caller. */

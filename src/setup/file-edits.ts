@@ -60,7 +60,6 @@ const RECORD = 'record.json'
 
 const undoFolder = (stateDir: string): string => join(stateDir, 'undo')
 const codeOf = (error: unknown): unknown => (error as NodeJS.ErrnoException).code
-/** The code of a file error, or else its message. */
 const whyOf = (error: unknown): string => String(codeOf(error) ?? messageOf(error))
 const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 const createUnsafeError = (message: string, hint: string): PegboardError =>

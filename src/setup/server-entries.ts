@@ -204,7 +204,6 @@ function ownName(entry: Json, action: string): string {
   return renamed?.[0] ?? action
 }
 
-/** The value at a path of keys; undefined if there is none. */
 export function valueAt(root: unknown, path: readonly string[]): unknown {
   let at: unknown = root
   for (const key of path) at = isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined

@@ -4,7 +4,6 @@ import { dirname } from 'node:path'
 import { createFile } from '../core/create-file.ts'
 import { writtenByOthers } from '../core/written-by-others.ts'
 
-/** Length of a key. */
 export const KEY_BYTES = 32
 
 export interface SecretFile {

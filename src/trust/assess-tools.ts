@@ -42,7 +42,6 @@ export interface ServerTools {
   losesRule?(removed: readonly string[]): boolean
 }
 
-/** A quarantined tool and the reason. */
 export interface QuarantineReason {
   /** `changed`: another definition is approved; `rejected`: a person rejected this definition. */
   readonly why: 'changed' | 'new' | 'flagged' | 'rejected' | 'ambiguous' | 'unreadable'

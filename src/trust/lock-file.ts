@@ -288,7 +288,6 @@ function hashFile(file: string): string | undefined {
   }
 }
 
-/** Undefined if there is no such file. */
 function readIfExists(file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8')

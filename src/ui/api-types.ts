@@ -24,7 +24,6 @@ export interface OwnerRow {
   readonly nextAttemptAt?: number
   /** Its program may be downloading it. */
   readonly downloading?: true
-  /** It waits for a login. */
   readonly needsLogin?: true
   /** A login that was started on the page: where to log in, or why it failed. Absent after a success. */
   readonly login?: LoginState

@@ -24,7 +24,6 @@ export interface UiOptions {
   readonly key: string
   readonly clock: Clock
   readonly log: Log
-  /** The address of this server. */
   url(): string
 }
 

@@ -141,7 +141,6 @@ export function createPublisher(options: PublisherOptions) {
     return { count: brief.count, tokens: brief.tokens }
   }
 
-  /** Which tools are approved, and which are quarantined. */
   function separateQuarantined(listing: Listing): {
     readonly tools: readonly Tool[] | LazyTools
     readonly quarantined: QuarantinedTool[]

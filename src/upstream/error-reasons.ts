@@ -13,7 +13,6 @@ export function statusOf(error: unknown): number | undefined {
   return status ? Number(status) : cause instanceof Error ? statusOf(cause) : undefined
 }
 
-/** The PegboardError that caused an SDK error, if there is one. */
 export function pegboardCause(error: unknown): PegboardError | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 6; depth++) {
     if (isPegboardError(at)) return at
@@ -23,7 +22,6 @@ export function pegboardCause(error: unknown): PegboardError | undefined {
   return undefined
 }
 
-/** The error of a call whose signal is aborted. */
 export const abortReason = ({ reason }: AbortSignal): PegboardError =>
   isPegboardError(reason) ? reason : new PegboardError('E_CANCELLED', 'The call was cancelled.')
 

@@ -93,7 +93,6 @@ export function createFastRequests(
   const unavailable = (reason: string, cause?: unknown): PegboardError =>
     new PegboardError('E_UPSTREAM_UNAVAILABLE', `${name} is not connected: ${tell(reason)}.`, { cause })
 
-  /** The open request with this id. */
   const pendingCall = (id: unknown): Pending | undefined => (isOwnId(id) ? pending.get(numberOf(id)) : undefined)
 
   /** @returns false if the request had ended before */

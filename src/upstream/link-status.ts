@@ -98,9 +98,7 @@ export function createLinkStatus(
       stopWarning()
       if (state === 'connecting') become('connecting', why)
     },
-    /** The server has answered. */
     answered: (): void => stopWarning(),
-    /** There is a connection. */
     connected(): void {
       state = undefined
       reason = undefined

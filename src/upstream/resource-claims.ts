@@ -116,7 +116,6 @@ export function createClaims({ id, module, shared, log }: ServerContext) {
 
 export type Claims = ReturnType<typeof createClaims>
 
-/** The stored data, if it is valid. */
 function parseClaims(stored: unknown): Map<string, number> {
   if (!isRecord(stored)) return new Map()
   return new Map(Object.entries(stored).filter((entry): entry is [string, number] => Number.isFinite(entry[1])))

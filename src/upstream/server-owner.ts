@@ -152,7 +152,6 @@ export function createServerOwner(
       })
       return access ? access.filterLists(read, kinds) : read
     },
-    /** Publishes lists that were just read. */
     publish(read: FreshListing, connection: Connection, startMs = info.known.startMs): void {
       const { definitions, pages: _pages, ...listing } = read
       const { implementation, capabilities, gateways } = connection

@@ -83,7 +83,6 @@ export function createDeliberateMode() {
       }
       return intents.filter((one) => isKept(conversation, one, settings))
     },
-    /** Records that a tool with this intent ran. */
     recordUse(caller: Caller, intent: string): void {
       const conversation = conversationOf(caller, false)
       conversation?.active.set(intent, conversation.turn)
