@@ -8,19 +8,7 @@ import type { Table } from '../state/store.ts'
 import { lastingOwner, sessionOwner } from './task-owner.ts'
 
 /** Notices for callers that are not connected. Each is delivered once, with the owner's next result, in any process. */
-export interface Inbox {
-  /** Reads stored notices. */
-  start(): Promise<void>
-  /** Adds a notice, cut at 2,000 characters. Keeps the latest 1,000. */
-  add(owner: string, line: string): void
-  /** True if the caller may have notices. Does not read the store. */
-  has(caller: Caller): boolean
-  /**
-   * Removes and returns the notices for a caller's session and principal.
-   * @param max returns the oldest ones, and a line with the number left (default all)
-   */
-  take(caller: Caller, max?: number): Promise<readonly string[]>
-}
+export type Inbox = ReturnType<typeof createInbox>
 
 const MAX_LINES = 1_000
 const MAX_CHARS = 2_000
@@ -33,7 +21,7 @@ export function createInbox(
   shared: Pick<SharedState, 'store' | 'publish' | 'subscribe' | 'onReconnect'>,
   clock: Clock,
   log: Log,
-): Inbox {
+) {
   const ownersWithNotices = new Set<string>()
   const addedSinceTrim = new Map<string, number>()
   const table = (): Table<string> => shared.store().table('notice', (value) => typeof value === 'string')
@@ -73,6 +61,7 @@ export function createInbox(
     return left === 0 ? deletedHere.flat() : [...deletedHere.flat(), `${left} more: read notifications://inbox.`]
   }
 
+  /** Reads stored notices. */
   async function start(): Promise<void> {
     for (const { owner } of await table().list()) ownersWithNotices.add(owner)
   }
@@ -82,15 +71,21 @@ export function createInbox(
 
   return {
     start,
-    add(owner, line) {
+    /** Adds a notice, cut at 2,000 characters. Keeps the latest 1,000. */
+    add(owner: string, line: string): void {
       storeNotice(owner, line)
         .then(() => ownersWithNotices.add(owner))
         .catch((error: unknown) => log.error('cannot store a notice', { error: messageOf(error) }))
     },
-    has: (caller) =>
+    /** True if the caller may have notices. Does not read the store. */
+    has: (caller: Caller): boolean =>
       ownersWithNotices.size > 0 &&
       (ownersWithNotices.has(sessionOwner(caller)) || ownersWithNotices.has(lastingOwner(caller))),
-    take: async (caller, most = MAX_LINES) => [
+    /**
+     * Removes and returns the notices for a caller's session and principal.
+     * @param most returns the oldest ones, and a line with the number left (default all)
+     */
+    take: async (caller: Caller, most = MAX_LINES): Promise<readonly string[]> => [
       ...(await drain(sessionOwner(caller), most)),
       ...(await drain(lastingOwner(caller), most)),
     ],

@@ -15,12 +15,7 @@ export interface Anchor {
 }
 
 /** Records outside the log where the log ends, because lines cut off at its end leave no trace in the rest. */
-export interface Anchors {
-  /** Records the last line of a batch that has been written. */
-  note(line: string): Promise<void>
-  /** Records that a file of the log is about to be deleted. */
-  discard(file: string): Promise<void>
-}
+export type Anchors = ReturnType<typeof createAnchors>
 
 const DOMAIN = 'pegboard audit anchor'
 const sign = (key: Buffer, text: string): string => createHmac('sha256', key).update(DOMAIN).update(text).digest('hex')
@@ -29,7 +24,7 @@ const sign = (key: Buffer, text: string): string => createHmac('sha256', key).up
 const folderOf = (dir: string, log: string): string =>
   join(dir, createHash('sha256').update(resolve(log)).digest('hex').slice(0, 16))
 
-export function createAnchors(dir: string, log: string, key: Buffer): Anchors {
+export function createAnchors(dir: string, log: string, key: Buffer) {
   const folder = folderOf(dir, log)
   const fileOf = (run: string): string => join(folder, `${run}.json`)
   let own: Anchor | undefined
@@ -41,13 +36,15 @@ export function createAnchors(dir: string, log: string, key: Buffer): Anchors {
   }
 
   return {
-    async note(line) {
+    /** Records the last line of a batch that has been written. */
+    async note(line: string): Promise<void> {
       const signed = parseSignedLine(line)
       if (!signed) return
       own = { run: signed.run, first: own?.first ?? 1, last: signed.seq, mac: signed.mac }
       await write(own)
     },
-    async discard(file) {
+    /** Records that a file of the log is about to be deleted. */
+    async discard(file: string): Promise<void> {
       const lasts = new Map<string, SignedLine>()
       const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') return ''

@@ -4,18 +4,13 @@ import { type Descendants, findMarked, findMarkedInTurns, type ProcessesByMark }
  * Finds processes that outlive the program that started them. Requests at about the same time share one scan of all
  * processes.
  */
-export interface OrphanProcesses {
-  /** The processes with this mark. */
-  of(mark: string): Promise<Descendants>
-  /** The same, synchronously; blocks for long. */
-  now(mark: string): Descendants
-}
+export type OrphanProcesses = ReturnType<typeof createOrphanProcesses>
 
 /** Minimum time between scans, because failing programs may end many times a second. */
 const PAUSE_MS = 100
 const NOBODY: Descendants = new Map()
 
-export function createOrphanProcesses(platform: string): OrphanProcesses {
+export function createOrphanProcesses(platform: string) {
   let next: Promise<ProcessesByMark> | undefined
   let rest: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
@@ -40,7 +35,9 @@ export function createOrphanProcesses(platform: string): OrphanProcesses {
     })
 
   return {
-    of: async (mark) => (await look()).get(mark) ?? NOBODY,
-    now: (mark) => findMarked(platform).get(mark) ?? NOBODY,
+    /** The processes with this mark. */
+    of: async (mark: string): Promise<Descendants> => (await look()).get(mark) ?? NOBODY,
+    /** The same, synchronously; blocks for long. */
+    now: (mark: string): Descendants => findMarked(platform).get(mark) ?? NOBODY,
   }
 }

@@ -12,20 +12,7 @@ import { spawnPiped } from './spawn-piped.ts'
  * SIGKILL, to the remaining groups and to descendants that left their group. Windows has no groups: `taskkill` ends
  * each child with its tree, but misses grandchildren whose parent has exited.
  */
-export interface Watchdog {
-  /**
-   * Ensures that it runs. Called before a child is started, so that the child is watched from the beginning.
-   * @throws if the system has no resources for it
-   */
-  wake(): void
-  guard(pid: number): void
-  release(pid: number): void
-  /** Mark for a child's environment; finds everything the child starts, whoever its parent is later. */
-  mark(): string
-  /** Ends the watchdog as soon as nothing is watched; it is started again when needed. */
-  stop(): void
-  readonly pid: number | undefined
-}
+export type Watchdog = ReturnType<typeof createWatchdog>
 
 export interface WatchdogOptions {
   readonly platform: string
@@ -118,7 +105,7 @@ const INHERITED = ['PATH', 'SYSTEMROOT', 'SystemRoot', 'WINDIR', 'windir']
 /** If it ends this often, something is killing it on purpose, and it is not started again. */
 const MAX_STARTS = 20
 
-export function createWatchdog({ platform, environment, plan, warn }: WatchdogOptions): Watchdog {
+export function createWatchdog({ platform, environment, plan, warn }: WatchdogOptions) {
   const guarded = new Set<number>()
   let child: WatchdogProcess | undefined
   let starts = 0
@@ -129,6 +116,10 @@ export function createWatchdog({ platform, environment, plan, warn }: WatchdogOp
     if (child?.stdin.writable) child.stdin.write(line)
   }
 
+  /**
+   * Ensures that it runs. Called before a child is started, so that the child is watched from the beginning.
+   * @throws if the system has no resources for it
+   */
   function wake(): void {
     if (child || starts >= MAX_STARTS) return
     const { file, args, options } = plan ?? watchdogPlan(platform, process.execPath, own)
@@ -168,21 +159,23 @@ export function createWatchdog({ platform, environment, plan, warn }: WatchdogOp
 
   return {
     wake,
-    mark: () => `${own}.${++marks}`,
-    guard(pid) {
+    /** Mark for a child's environment; finds everything the child starts, whoever its parent is later. */
+    mark: (): string => `${own}.${++marks}`,
+    guard(pid: number): void {
       guarded.add(pid)
       if (child) tell(`+${pid}\n`)
       else wakeIfThereIsRoom()
     },
-    release(pid) {
+    release(pid: number): void {
       if (guarded.delete(pid)) tell(`-${pid}\n`)
     },
-    stop() {
+    /** Ends the watchdog as soon as nothing is watched; it is started again when needed. */
+    stop(): void {
       const ending = child
       child = undefined
       ending?.stdin.end()
     },
-    get pid() {
+    get pid(): number | undefined {
       return child?.pid
     },
   }

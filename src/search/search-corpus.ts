@@ -19,29 +19,7 @@ export interface CorpusOptions extends Pick<ToolSearchOptions, 'log' | 'store' |
 }
 
 /** All tools in slots, with their keyword index and vectors. A tool is indexed again only when its own text changes. */
-export interface Corpus {
-  readonly lexical: LexicalIndex
-  /** Empty until the table is loaded. */
-  readonly vectors: VectorIndex
-  /** The embedding table once every tool has its vector. Until then only keywords are searched. */
-  table(): EmbeddingTable | undefined
-  readonly model: ModelState
-  idOf(slot: number): string
-  slotOf(id: string): number | undefined
-  /** True if the tool is in the atlas. */
-  isKnown(slot: number): boolean
-  /** True if there is an index to answer from, even if it is slightly out of date. */
-  usable(): boolean
-  /** True if it contains the words of all current tools. */
-  current(): boolean
-  /**
-   * Follows a catalog, one tool per step: first the words of all tools, then the vectors. May be abandoned for a
-   * newer catalog. A source that is the same object as before, or has the same stamp, is not read again.
-   */
-  follow(sources: readonly SearchSource[]): Generator<void>
-  /** Saves the index if it has changed and is complete. @returns whether it was saved */
-  save(): boolean
-}
+export type Corpus = ReturnType<typeof createCorpus>
 
 /** Increased when a tool's text or the file layout changes. */
 const VERSION = 3
@@ -68,13 +46,7 @@ interface IndexedTool {
   readonly document: SearchDocument | undefined
 }
 
-export function createCorpus({
-  log = silentLog,
-  store,
-  table: openTable,
-  atlas: openAtlas,
-  onIndexed,
-}: CorpusOptions): Corpus {
+export function createCorpus({ log = silentLog, store, table: openTable, atlas: openAtlas, onIndexed }: CorpusOptions) {
   // Created on first use, because a client waits for its list until this constructor returns.
   let lexicalIndex: LexicalIndex | undefined
   let vectorIndex: VectorIndex | undefined
@@ -164,6 +136,10 @@ export function createCorpus({
     hasChanges = true
   }
 
+  /**
+   * Follows a catalog, one tool per step: first the words of all tools, then the vectors. May be abandoned for a
+   * newer catalog. A source that is the same object as before, or has the same stamp, is not read again.
+   */
   function follow(sources: readonly SearchSource[]): Generator<void> {
     wordsBehind = true
     return followSteps(sources)
@@ -250,24 +226,30 @@ export function createCorpus({
   }
 
   return {
-    get lexical() {
+    get lexical(): LexicalIndex {
       return lexical()
     },
-    get vectors() {
+    /** Empty until the table is loaded. */
+    get vectors(): VectorIndex {
       return vectors()
     },
-    table: () => (vectorsReady ? table : undefined),
-    get model() {
+    /** The embedding table once every tool has its vector. Until then only keywords are searched. */
+    table: (): EmbeddingTable | undefined => (vectorsReady ? table : undefined),
+    get model(): ModelState {
       if (!openTable) return 'none'
       return tableFailed ? 'unavailable' : vectorsReady ? 'ready' : 'loading'
     },
-    idOf: (slot) => ids[slot] ?? '',
-    slotOf: (id) => slots.get(id),
-    isKnown: (slot) => atlasSlots.has(slot),
-    usable: () => wordsReady,
-    current: () => !wordsBehind,
+    idOf: (slot: number): string => ids[slot] ?? '',
+    slotOf: (id: string): number | undefined => slots.get(id),
+    /** True if the tool is in the atlas. */
+    isKnown: (slot: number): boolean => atlasSlots.has(slot),
+    /** True if there is an index to answer from, even if it is slightly out of date. */
+    usable: (): boolean => wordsReady,
+    /** True if it contains the words of all current tools. */
+    current: (): boolean => !wordsBehind,
     follow,
-    save() {
+    /** Saves the index if it has changed and is complete. @returns whether it was saved */
+    save(): boolean {
       if (!hasChanges || isFollowing || !store || slots.size < MIN_STORED_TOOLS) return false
       hasChanges = false
       const meta: StoredMeta = { version: VERSION, models: describeModels(), ids, known: [...atlasSlots] }

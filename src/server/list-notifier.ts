@@ -19,11 +19,7 @@ export interface Listener {
   notify?(method: string, params: Json): void
 }
 
-export interface ListNotifier {
-  /** Starts to notify a client. Returns a function that stops this. */
-  add(listener: Listener): () => void
-  close(): void
-}
+export type ListNotifier = ReturnType<typeof createListNotifier>
 
 const COALESCE_MS = 100
 
@@ -31,7 +27,7 @@ const COALESCE_MS = 100
  * Notifies clients of changed lists, but only if the list of that client has changed: in discovery mode, servers come and go
  * without a notification. Joins changes within 100 ms.
  */
-export function createListNotifier(host: NotificationHost, clock: Clock): ListNotifier {
+export function createListNotifier(host: NotificationHost, clock: Clock) {
   const lastSent = new Map<Listener, Digests>()
   let cancel: (() => void) | undefined
   const promptsOf = ({ owners }: View): readonly unknown[] =>
@@ -88,7 +84,8 @@ export function createListNotifier(host: NotificationHost, clock: Clock): ListNo
   const stops = [host.catalog.onChange(scheduleFlush), host.onListChange(scheduleFlush)]
 
   return {
-    add(listener) {
+    /** Starts to notify a client. Returns a function that stops this. */
+    add(listener: Listener): () => void {
       lastSent.set(listener, digestsOfListener(listener))
       const { callers, notify } = listener
       const leave = notify && host.clients.add({ callers, notify })
@@ -97,7 +94,7 @@ export function createListNotifier(host: NotificationHost, clock: Clock): ListNo
         leave?.()
       }
     },
-    close() {
+    close(): void {
       for (const stop of stops) stop()
       cancel?.()
     },

@@ -3,15 +3,10 @@ import type { Clock } from '../core/clock.ts'
 import type { Bearer } from './bearer-tokens.ts'
 
 /** Open connections by their token. */
-export interface OpenConnections {
-  /** Closes the response with its token: at once when revoked; when it expires, running calls may finish. */
-  hold(bearer: Bearer, res: ServerResponse): void
-  /** Closes the connections of a token of `pegboard token`. */
-  end(token: string): void
-}
+export type OpenConnections = ReturnType<typeof createOpenConnections>
 
 /** @param isCall whether a response is a running call rather than an event stream */
-export function createOpenConnections(clock: Clock, isCall: (res: ServerResponse) => boolean): OpenConnections {
+export function createOpenConnections(clock: Clock, isCall: (res: ServerResponse) => boolean) {
   const open = new Map<string, Set<ServerResponse>>()
 
   function byToken(id: string, res: ServerResponse): void {
@@ -24,7 +19,8 @@ export function createOpenConnections(clock: Clock, isCall: (res: ServerResponse
   }
 
   return {
-    hold({ credential, expiresAt }, res) {
+    /** Closes the response with its token: at once when revoked; when it expires, running calls may finish. */
+    hold({ credential, expiresAt }: Bearer, res: ServerResponse): void {
       if (credential && 'token' in credential) byToken(credential.token, res)
       if (expiresAt === undefined) return
       const cancel = clock.after(expiresAt - clock.now(), () => {
@@ -32,7 +28,8 @@ export function createOpenConnections(clock: Clock, isCall: (res: ServerResponse
       })
       res.once('close', cancel)
     },
-    end(token) {
+    /** Closes the connections of a token of `pegboard token`. */
+    end(token: string): void {
       for (const res of open.get(token) ?? []) res.destroy()
     },
   }

@@ -31,18 +31,7 @@ export interface SessionOptions extends Pick<HttpOptions, 'factory' | 'clock' | 
 }
 
 /** Sessions of 2025 clients, limited in number and idle time. A session id is valid only with the identity that opened it. */
-export interface Sessions {
-  /** Opens a session for `initialize`, or continues the session that the request names. */
-  post(req: IncomingMessage, res: ServerResponse, identity: Identity, body: Messages): Promise<void>
-  /** GET: a stream for messages that belong to no request, or a stream to resume (`Last-Event-ID`). */
-  listen(req: IncomingMessage, res: ServerResponse, identity: Identity): Promise<void>
-  /** DELETE: ends the session. */
-  end(req: IncomingMessage, res: ServerResponse, identity: Identity): Promise<void>
-  readonly size: number
-  /** Ends the sessions that were opened with this token. */
-  revoke(token: string): Promise<void>
-  close(): Promise<void>
-}
+export type Sessions = ReturnType<typeof createSessions>
 
 interface Session {
   readonly id: string
@@ -61,7 +50,7 @@ interface Session {
 /** Writes for other processes within the idle time of a session. */
 const RENEWALS = 4
 
-export function createSessions(options: SessionOptions): Sessions {
+export function createSessions(options: SessionOptions) {
   const { clock, idleMs, handover, processes } = options
   // In the order of last use, the oldest first.
   const sessions = new Map<string, Session>()
@@ -237,7 +226,8 @@ export function createSessions(options: SessionOptions): Sessions {
   }
 
   return {
-    async post(req, res, identity, body) {
+    /** Opens a session for `initialize`, or continues the session that the request names. */
+    async post(req: IncomingMessage, res: ServerResponse, identity: Identity, body: Messages): Promise<void> {
       const initializes = body.messages.some(({ method }) => method === 'initialize')
       if (initializes && req.headers['mcp-session-id'] === undefined) return initialize(res, identity, body)
       const found = find(req, identity)
@@ -250,7 +240,8 @@ export function createSessions(options: SessionOptions): Sessions {
       }
       session.transport.post(res, body.messages, body.batch)
     },
-    async listen(req, res, identity) {
+    /** GET: a stream for messages that belong to no request, or a stream to resume (`Last-Event-ID`). */
+    async listen(req: IncomingMessage, res: ServerResponse, identity: Identity): Promise<void> {
       const session = await find(req, identity)
       const lastEventId = req.headers['last-event-id']
       // Streams of calls do not count against `maxStreams`.
@@ -262,16 +253,18 @@ export function createSessions(options: SessionOptions): Sessions {
       })
       session.transport.listen(res, typeof lastEventId === 'string' ? lastEventId : undefined)
     },
-    async end(req, res, identity) {
+    /** DELETE: ends the session. */
+    async end(req: IncomingMessage, res: ServerResponse, identity: Identity): Promise<void> {
       const session = await find(req, identity)
       await handover?.drop(session.id).catch(() => undefined)
       await session.transport.close()
       res.end()
     },
-    get size() {
+    get size(): number {
       return sessions.size
     },
-    async revoke(token) {
+    /** Ends the sessions that were opened with this token. */
+    async revoke(token: string): Promise<void> {
       const revoked = [...sessions.values()].filter(
         ({ identity: { credential } }) =>
           credential !== undefined && 'token' in credential && credential.token === token,
@@ -279,7 +272,7 @@ export function createSessions(options: SessionOptions): Sessions {
       for (const { id } of revoked) await handover?.drop(id).catch(() => undefined)
       await Promise.all(revoked.map(({ transport }) => transport.close()))
     },
-    async close() {
+    async close(): Promise<void> {
       cancelSweep?.()
       await Promise.all([...sessions.values()].map(({ transport }) => transport.close()))
     },
