@@ -1,16 +1,10 @@
 import { type Clock, ticksOf } from './clock.ts'
 
 /** Delays background work, such as saving, until nothing more has been scheduled for a moment. */
-export interface Debouncer {
-  /** Replaces pending work with the same key. The work must not throw. */
-  schedule(key: string, work: () => void): void
-  flush(): void
-}
+export type Debouncer = ReturnType<typeof createDebouncer>
 
-/**
- * @param longestMs maximum delay of the first item, however much follows
- */
-export function createDebouncer(clock: Clock, quietMs: number, longestMs: number): Debouncer {
+/** @param longestMs maximum delay of the first item, however much follows */
+export function createDebouncer(clock: Clock, quietMs: number, longestMs: number) {
   const pending = new Map<string, () => void>()
   let since = 0
   let addedAt = 0
@@ -33,13 +27,14 @@ export function createDebouncer(clock: Clock, quietMs: number, longestMs: number
   }
 
   return {
-    schedule(key, work) {
+    /** Replaces pending work with the same key. The work must not throw. */
+    schedule(key: string, work: () => void): void {
       addedAt = ticksOf(clock)
       if (pending.size === 0) since = addedAt
       pending.set(key, work)
       cancel ??= clock.after(quietMs, step)
     },
-    flush() {
+    flush(): void {
       cancel?.()
       cancel = undefined
       for (const work of pending.values()) work()

@@ -17,18 +17,13 @@ export interface Inspection {
   readonly secrets: KnownSecrets | undefined
 }
 
-export interface Inspections {
-  /** `undefined` if nothing is checked. */
-  of(level: Tripwire, opaque: Tool['opaque']): Inspection | undefined
-  hide(text: string): string
-  setSecrets(values: readonly string[]): void
-}
+export type Inspections = ReturnType<typeof createInspections>
 
 /** Secrets are removed from errors even if the level allows them in results. */
 const VALUES: TripwireLevel = { level: 'values', opaque: [] }
 
 /** Creates one inspection for each level, which most calls share. */
-export function createInspections(values: readonly string[]): Inspections {
+export function createInspections(values: readonly string[]) {
   let secrets = knownSecrets(values)
   const createForLevels = (): Readonly<Record<Tripwire, Inspection | undefined>> => ({
     off: secrets && { tripwire: undefined, secrets },
@@ -38,12 +33,13 @@ export function createInspections(values: readonly string[]): Inspections {
   })
   let byLevel = createForLevels()
   return {
-    of: (level, opaque) =>
+    /** `undefined` if nothing is checked. */
+    of: (level: Tripwire, opaque: Tool['opaque']): Inspection | undefined =>
       opaque === undefined || level === 'off' || level === 'warn'
         ? byLevel[level]
         : { tripwire: { level, opaque }, secrets },
-    hide: (text) => secrets?.hide(text) ?? text,
-    setSecrets(values) {
+    hide: (text: string): string => secrets?.hide(text) ?? text,
+    setSecrets(values: readonly string[]): void {
       secrets = knownSecrets(values)
       byLevel = createForLevels()
     },

@@ -7,22 +7,20 @@ import { hashOf } from '../search/word-pieces.ts'
 import type { MetaHost, MetaTool } from './meta-host.ts'
 
 /** Meta-tools that can be called by name and found by search, but are not listed, to keep the list short. */
-export interface UnlistedTools {
-  /** The unlisted tools of this caller, by name. */
-  of(caller: Caller): ReadonlyMap<string, MetaTool>
-  /** The texts that search indexes. */
-  sources(): readonly SearchSource[]
-}
+export type UnlistedTools = ReturnType<typeof createUnlistedTools>
 
 /** @param isFor whether a caller has a tool now */
 export function createUnlistedTools(
   host: MetaHost,
   tools: readonly MetaTool[],
   isFor: (tool: MetaTool, caller: Caller) => boolean,
-): UnlistedTools {
+) {
   return {
-    of: (caller) => new Map(tools.filter((tool) => isFor(tool, caller)).map((tool) => [tool.name, tool])),
-    sources: once(() => tools.map((tool) => sourceOf(tool, host))),
+    /** The unlisted tools of this caller, by name. */
+    of: (caller: Caller): ReadonlyMap<string, MetaTool> =>
+      new Map(tools.filter((tool) => isFor(tool, caller)).map((tool) => [tool.name, tool])),
+    /** The texts that search indexes. */
+    sources: once((): readonly SearchSource[] => tools.map((tool) => sourceOf(tool, host))),
   }
 }
 

@@ -4,14 +4,7 @@ import { HttpError } from './http-error.ts'
 import type { HttpSettings } from './server-options.ts'
 
 /** Checks Host and Origin, before the token. */
-export interface OriginCheck {
-  /** @throws HttpError for a request that is not allowed */
-  check(req: IncomingMessage): void
-  /** Adds CORS headers, so that an allowed browser origin can read the answer. */
-  share(req: IncomingMessage, res: ServerResponse): void
-  /** Answers a preflight of an allowed origin. */
-  preflight(req: IncomingMessage, res: ServerResponse, methods: readonly string[]): void
-}
+export type OriginCheck = ReturnType<typeof createOriginCheck>
 
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
 const WILDCARD = new Set(['0.0.0.0', '::', ''])
@@ -29,7 +22,7 @@ const SINGLE = new Map<string, number>([
   ['mcp-name', 400],
 ])
 
-export function createOriginCheck(settings: HttpSettings): OriginCheck {
+export function createOriginCheck(settings: HttpSettings) {
   const listenHosts = isWildcard(settings.host)
     ? []
     : [isIP(settings.host) === 6 ? `[${settings.host}]` : settings.host]
@@ -40,7 +33,8 @@ export function createOriginCheck(settings: HttpSettings): OriginCheck {
   const origins = new Set([...LOOPBACK, ...settings.allowedOrigins].map((name) => name.toLowerCase()))
 
   return {
-    check(req) {
+    /** @throws HttpError for a request that is not allowed */
+    check(req: IncomingMessage): void {
       const doubled = doubledHeader(req.rawHeaders)
       if (doubled) throw new HttpError(doubled.status, `Duplicate header: ${doubled.name}`, { headers: CLOSE })
       if (!hosts.has(hostnameOf(req.headers.host)))
@@ -53,14 +47,16 @@ export function createOriginCheck(settings: HttpSettings): OriginCheck {
       if (origin === undefined && (site === 'cross-site' || site === 'same-site'))
         throw new HttpError(403, 'Requests from other web pages are not allowed.', { headers: CLOSE })
     },
-    share(req, res) {
+    /** Adds CORS headers, so that an allowed browser origin can read the answer. */
+    share(req: IncomingMessage, res: ServerResponse): void {
       const { origin } = req.headers
       if (origin === undefined) return
       res.setHeader('access-control-allow-origin', origin)
       res.setHeader('access-control-expose-headers', 'Mcp-Session-Id, WWW-Authenticate')
       res.setHeader('vary', 'Origin')
     },
-    preflight(req, res, methods) {
+    /** Answers a preflight of an allowed origin. */
+    preflight(req: IncomingMessage, res: ServerResponse, methods: readonly string[]): void {
       res.statusCode = 204
       if (req.headers.origin !== undefined) {
         const requestedHeaders = String(req.headers['access-control-request-headers'] ?? '')

@@ -49,18 +49,11 @@ export const withoutClaims = (meta: Json): Json =>
   hasClaims(meta) ? Object.fromEntries(Object.entries(meta).filter(([key]) => !isClaim(key))) : meta
 
 /** Reads what requests of one connection claim in `_meta`, as far as `server.trustMeta` allows. */
-export interface RequestClaims {
-  /** The caller of a request; `base` itself if it claims nothing. */
-  of(base: Caller, meta: unknown): Caller
-  /** The identity of a 2026 request, which has no connection. */
-  enter(meta: unknown): Identity
-  /** One caller for each other profile that requests of the connection named. */
-  others(): readonly Caller[]
-}
+export type RequestClaims = ReturnType<typeof createRequestClaims>
 
 type ClaimsHost = Pick<ServerHost, 'trustMeta' | 'hasProfile'>
 
-export function createRequestClaims(host: ClaimsHost, identity: Identity): RequestClaims {
+export function createRequestClaims(host: ClaimsHost, identity: Identity) {
   const { trustMeta } = host
   const others = new Map<string, Caller>()
 
@@ -80,12 +73,15 @@ export function createRequestClaims(host: ClaimsHost, identity: Identity): Reque
   }
 
   return {
-    of: (base, meta) => (isTrusted(meta) ? derive(base, readClaims(meta)) : base),
-    enter(meta) {
+    /** The caller of a request; `base` itself if it claims nothing. */
+    of: (base: Caller, meta: unknown): Caller => (isTrusted(meta) ? derive(base, readClaims(meta)) : base),
+    /** The identity of a 2026 request, which has no connection. */
+    enter(meta: unknown): Identity {
       const profile = isTrusted(meta) ? profileIn(readClaims(meta), identity, host) : undefined
       return profile === undefined || profile === identity.profile ? identity : { ...identity, profile }
     },
-    others: () => [...others.values()],
+    /** One caller for each other profile that requests of the connection named. */
+    others: (): readonly Caller[] => [...others.values()],
   }
 }
 

@@ -6,19 +6,13 @@ import { writtenByOthers } from '../core/written-by-others.ts'
 
 export const KEY_BYTES = 32
 
-export interface SecretFile {
-  readonly value: Buffer
-  /** Stores the value if that has failed so far. */
-  store(): void
-}
-
 /**
  * Reads or creates a key of 32 random bytes in a file that only its owner can read. Every process with the same state
  * folder gets the same key, also after a restart.
  * @param onError called once when the file can be neither read nor created; until `store` succeeds, only this process
  * has the key
  */
-export function openSecretFile(file: string, onError: (error: unknown) => void): SecretFile {
+export function openSecretFile(file: string, onError: (error: unknown) => void) {
   const fresh = randomBytes(KEY_BYTES)
   let isStored = false
   let hasFailed = false
@@ -36,7 +30,8 @@ export function openSecretFile(file: string, onError: (error: unknown) => void):
   const value = readOrStore()
   return {
     value,
-    store() {
+    /** Stores the value if that has failed so far. */
+    store(): void {
       if (!isStored && !readOrStore().equals(value)) onError(new Error(`another process has created ${file}`))
     },
   }

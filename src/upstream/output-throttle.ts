@@ -19,11 +19,7 @@ export interface Flood {
 }
 
 /** Reads a pipe in turns, so that endless output does not block other work. */
-export interface OutputThrottle {
-  readonly behind: boolean
-  finish(): void
-  stop(): void
-}
+export type OutputThrottle = ReturnType<typeof createOutputThrottle>
 
 /** @param isUseless true while output is discarded */
 export function createOutputThrottle(
@@ -32,7 +28,7 @@ export function createOutputThrottle(
   flood: Flood,
   take: (bytes: Buffer) => void,
   isUseless: () => boolean = () => false,
-): OutputThrottle {
+) {
   let chunks: Buffer[] = []
   let turnBegan: number | undefined
   let bytes = 0
@@ -98,13 +94,13 @@ export function createOutputThrottle(
   })
 
   return {
-    get behind() {
+    get behind(): boolean {
       return isPaused || chunks.length > 0
     },
-    finish() {
+    finish(): void {
       while (takeOne());
     },
-    stop() {
+    stop(): void {
       chunks = []
     },
   }

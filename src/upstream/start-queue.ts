@@ -1,14 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 
 /** Starts work a few items at a time. */
-export interface StartQueue {
-  /** True while an item runs that is not overdue. */
-  readonly busy: boolean
-  /** Queues work; `skip` is called when its turn comes and tells whether it is no longer needed. */
-  take(work: () => Promise<void>, skip: () => boolean): void
-  /** Queues work before all work without a waiting caller. */
-  first(work: () => Promise<void>): void
-}
+export type StartQueue = ReturnType<typeof createStartQueue>
 
 export interface StartQueueOptions {
   readonly maxConcurrent: number
@@ -23,10 +16,7 @@ interface Turn {
   readonly skip?: () => boolean
 }
 
-export function createStartQueue(
-  clock: Clock,
-  { maxConcurrent, longestMs, impatientMs }: StartQueueOptions,
-): StartQueue {
+export function createStartQueue(clock: Clock, { maxConcurrent, longestMs, impatientMs }: StartQueueOptions) {
   const urgent: Turn[] = []
   const waiting: Turn[] = []
   let taken = 0
@@ -64,14 +54,17 @@ export function createStartQueue(
   }
 
   return {
-    get busy() {
+    /** True while an item runs that is not overdue. */
+    get busy(): boolean {
       return taken > 0
     },
-    take(work, skip) {
+    /** Queues work; `skip` is called when its turn comes and tells whether it is no longer needed. */
+    take(work: () => Promise<void>, skip: () => boolean): void {
       waiting.push({ work, skip })
       next()
     },
-    first(work) {
+    /** Queues work before all work without a waiting caller. */
+    first(work: () => Promise<void>): void {
       urgent.push({ work })
       next()
     },
