@@ -128,14 +128,17 @@ export async function startInstance(owner: ModuleOwner, options: InstanceOptions
           ...(module.resources === undefined ? {} : { toolResources: toolResourcesOf(id, module.resources) }),
           ...(module.promptSection && {
             promptSection: (caller, nameOf, profile) =>
-              module.promptSection?.({
-                config: configFor(profile),
-                caller,
-                profile,
-                services: servicesFor?.({ module: id, caller, profile }) ?? noServices,
-                nameOf,
-                setup,
-              }),
+              requireSync(
+                'promptSection',
+                module.promptSection?.({
+                  config: configFor(profile),
+                  caller,
+                  profile,
+                  services: servicesFor?.({ module: id, caller, profile }) ?? noServices,
+                  nameOf,
+                  setup,
+                }),
+              ),
           }),
           ...(module.notices && {
             notices: (caller, profile) =>

@@ -123,6 +123,17 @@ describe("a module's prompt section", () => {
     ])
   })
 
+  // Vitest reports an unhandled rejection as an error.
+  it('is dropped and logged if it is async, and its rejection is handled', async () => {
+    const { app, logged } = await appWith({
+      a: 'return Promise.reject(new Error("no backend"))',
+      b: says(1, 'Section of b.'),
+    })
+    expect((await connectTo(app)).getInstructions()).toMatch(/\nSection of b\.$/)
+    const errors = logged.filter((line) => line.includes('prompt section')).map((line) => JSON.parse(line).error)
+    expect(errors).toEqual(['promptSection returned a promise, but it must be synchronous'])
+  })
+
   it('is cut if the instructions get too long, last section first', async () => {
     const { app } = await appWith(
       {
