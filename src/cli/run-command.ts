@@ -42,7 +42,7 @@ const commandModules: Readonly<
   config: () => import('./config.ts'),
   secret: () => import('./secret.ts'),
   audit: () => import('./audit.ts'),
-  usage: () => import('./token-usage.ts'),
+  usage: () => import('./usage.ts'),
   later: () => import('./later.ts'),
   completion: () => import('./completion.ts'),
 }

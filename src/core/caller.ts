@@ -50,6 +50,7 @@ export interface Caller {
   readonly turn?: Turn
   /** `clientInfo` of the client, if it sent one. Clients choose it, so it may decide how tools are shown, never which tools exist. */
   readonly client?: { readonly name: string; readonly version: string }
+  /** Era of the client's protocol revision. `legacy` without a client: on the command line, on the page and for agents. */
   readonly era: 'legacy' | 'modern'
   /** Session of the 2025 protocol. Clients of 2026 have none. A session keeps its exposure mode when the configuration changes. */
   readonly session?: string

@@ -13,7 +13,8 @@ import type { RuleSetting } from './policy-options.ts'
  * would share a view.
  *
  * `callerOf` (`src/server/identity.ts`) creates the callers of clients. Those of the command line, the page and agents
- * begin with `localCaller`. `src/exec/stored-caller.ts` stores the callers of planned calls.
+ * begin with `localCaller`. `src/exec/stored-caller.ts` stores the callers of planned calls. The
+ * random test of the policy has its own callers, in `test/security/tool-routes-app.ts`.
  */
 export type Actor = Pick<Caller, 'profile' | 'roles'>
 

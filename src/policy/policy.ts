@@ -36,7 +36,7 @@ export interface Policy {
   decide(tool: Tool, by?: Actor): Decision
   /**
    * False if every tool of this module or server is denied, so that the caller does not learn about it.
-   * @param by the caller; absent: true if anyone can see it
+   * @param by the caller; default: no roles, default profile
    */
   allowsOwner(owner: string, by?: Actor): boolean
   /** True if the resources and prompts of an owner without tools are visible. */
