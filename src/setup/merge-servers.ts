@@ -36,11 +36,7 @@ export function mergeServers(
     )
     if (same) {
       same.from.push(server)
-      // One of two addresses may have the login.
-      if (!same.isKnown && same.entry['headers'] === undefined && server.entry['headers'] !== undefined)
-        same.entry = { ...same.entry, headers: server.entry['headers'] }
-      if (!same.isKnown && same.entry['disabled'] === true && server.entry['disabled'] !== true)
-        same.entry = server.entry
+      if (!same.isKnown) same.entry = mergeEntries(same.entry, server.entry)
       continue
     }
     const name = freeName(server, taken)
@@ -48,6 +44,13 @@ export function mergeServers(
     merged.push({ name, entry: server.entry, from: [server], isKnown: false })
   }
   return merged.filter(({ from }) => from.length > 0)
+}
+
+/** Returns the enabled one of two entries of the same server, the first one if both are. It gets the headers of either. */
+function mergeEntries(first: Json, second: Json): Json {
+  const isSecond = first['disabled'] === true && second['disabled'] !== true
+  const [kept, other] = isSecond ? [second, first] : [first, second]
+  return kept['headers'] === undefined && other['headers'] !== undefined ? { ...kept, headers: other['headers'] } : kept
 }
 
 /** An earlier import may have moved the secrets of a server out of its entry. */
