@@ -303,11 +303,11 @@ export function createPublisher(options: PublisherOptions) {
   })
 
   return {
-    get tools(): number {
+    tools(): number {
       return count
     },
     /** All of its tools are waiting for a review, so none of its texts are shown. */
-    get isQuarantined(): boolean {
+    isQuarantined(): boolean {
       return quarantined
     },
     /** Publishes lists and status, as far as they have changed. @param definitions of tools that were just read */

@@ -10,7 +10,7 @@ export function createFirstConnection(server: ServerContext, link: ReconnectingL
   let turn: Promise<void> | undefined
 
   /** True if no attempt was made yet. */
-  const isNew = (): boolean => owner.state === 'configured'
+  const isNew = (): boolean => owner.state() === 'configured'
 
   /** Resolves when it is the server's turn and the connection attempt has started. */
   const nextTurn = (): Promise<void> =>
@@ -31,14 +31,14 @@ export function createFirstConnection(server: ServerContext, link: ReconnectingL
         startPlanned = undefined
         // A server that stays connected takes no turn.
         if (server.settings().start === 'background') link.later(0)
-        else startQueue.take(link.connect, () => !isNew() || link.status.nextAttemptAt !== undefined)
+        else startQueue.take(link.connect, () => !isNew() || link.status.nextAttemptAt() !== undefined)
       }
     },
     /** Connects now; does nothing if no connection is planned. */
     begin: (): void => startPlanned?.(),
     /** Waits for a connection, for a call. @throws PegboardError as `ReconnectingLink.ready` */
     async waitForConnection(signal?: AbortSignal): Promise<void> {
-      if (isNew() && link.status.nextAttemptAt === undefined) {
+      if (isNew() && link.status.nextAttemptAt() === undefined) {
         turn ??= nextTurn()
         await turn
       }

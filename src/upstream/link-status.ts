@@ -68,15 +68,15 @@ export function createLinkStatus(
 
   return {
     /** Milliseconds since the epoch, if an attempt is planned. */
-    get nextAttemptAt(): number | undefined {
+    nextAttemptAt(): number | undefined {
       return nextAttemptAt
     },
     /** Reported as failing but still waiting, because it may be downloading. */
-    get patient(): boolean {
+    isPatient(): boolean {
       return patient
     },
     /** How long a call waits for a connection, in milliseconds. */
-    get longestWaitMs(): number {
+    longestWaitMs(): number {
       return backoff.attempt > 1 ? RECONNECT_WAIT_MS : shared.connectTimeoutMs
     },
     /** Aborted when the server is stopped. */

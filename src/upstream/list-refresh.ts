@@ -18,7 +18,7 @@ export function createListRefresh({ shared, log }: ServerContext, link: Reconnec
   let cancel: (() => void) | undefined
 
   function schedule(): void {
-    if (cancel || busy || owner.state !== 'ready') return
+    if (cancel || busy || owner.state() !== 'ready') return
     recentReads = recentReads.filter((at) => clock.now() - at < PACE.withinMs)
     cancel = clock.after(recentReads.length < PACE.calm ? PACE.soonMs : PACE.stormMs, () => {
       cancel = undefined
@@ -28,11 +28,11 @@ export function createListRefresh({ shared, log }: ServerContext, link: Reconnec
 
   async function read(connection: Connection, kinds: ReadonlySet<ListKind>): Promise<void> {
     const fresh = await owner.read(connection, kinds)
-    if (connection === link.live) owner.publish(fresh, connection)
+    if (connection === link.live()) owner.publish(fresh, connection)
   }
 
   async function refreshNow(): Promise<void> {
-    const connection = link.live
+    const connection = link.live()
     if (busy || !connection) return
     const reading = read(connection, new Set(dirty))
     busy = true
@@ -66,14 +66,14 @@ export function createListRefresh({ shared, log }: ServerContext, link: Reconnec
     },
     /** Reads all lists, connecting if necessary. @throws PegboardError as `ReconnectingLink.ready` */
     async all(): Promise<void> {
-      const wasConnected = link.live
+      const wasConnected = link.live()
       await link.ready()
       // A new connection has just read them.
       if (wasConnected) await readAll()
     },
     /** Reads all lists to check whether the connection still works. */
     async recheck(): Promise<void> {
-      const connection = link.live
+      const connection = link.live()
       if (!connection || busy) return
       await readAll().catch((error: unknown) => {
         log.debug('checked after a pause', { error: messageOf(error) })

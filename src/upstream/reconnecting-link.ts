@@ -151,7 +151,7 @@ export function createReconnectingLink(options: LinkOptions) {
     if (live) throw createUnavailable(id, 'asked not to be called yet', { retryAfterMs: quietMs, class: 'rate' })
     const refusal = status.refusal(connecting !== undefined)
     if (refusal) throw refusal
-    const waitMs = status.longestWaitMs
+    const waitMs = status.longestWaitMs()
     const throwTimeout = (): never => {
       throw createUnavailable(id, 'is still connecting', { retryAfterMs: 1_000 })
     }
@@ -160,10 +160,10 @@ export function createReconnectingLink(options: LinkOptions) {
 
   return {
     /** The connection, if it can be used now. */
-    get live(): Connection | undefined {
+    live(): Connection | undefined {
       return usableConnection()
     },
-    status: status as Pick<LinkStatus, 'patient' | 'nextAttemptAt'>,
+    status: status as Pick<LinkStatus, 'isPatient' | 'nextAttemptAt'>,
     eras: eras as Pick<EraHistory, 'verdict' | 'restore'>,
     /** The end of the stderr of the current or last process. */
     stderrTail: (): string => stderrTail(),

@@ -33,7 +33,7 @@ export function createRequestSender(host: CallsHost): SendRequest {
     options: RequestOptions,
   ): Promise<Json> {
     const { signal } = options
-    const connection = via.live ?? (await via.ready(signal))
+    const connection = via.live() ?? (await via.ready(signal))
     try {
       const result = await connection.request(method, params, options)
       via.worked()

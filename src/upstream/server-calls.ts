@@ -79,7 +79,7 @@ export function createServerCalls(host: CallsHost): ServerCalls {
     ctx: CallContext,
     relay: Relay,
   ): Promise<ToolResult> {
-    const connection = via.live ?? (await connect(via, ctx.signal))
+    const connection = via.live() ?? (await connect(via, ctx.signal))
     const { era, capabilities } = connection
     // A new connection may list other tools than the approved ones.
     host.admit(record)

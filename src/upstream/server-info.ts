@@ -36,7 +36,7 @@ export function createServerInfo({ settings, shared, log }: ServerContext, asksC
   }
 
   return {
-    get known(): KnownServer {
+    known(): KnownServer {
       return known
     },
     update,

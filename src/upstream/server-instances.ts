@@ -173,8 +173,9 @@ export function createInstances(options: InstancesOptions) {
       changed: () => undefined,
       isSilent: options.isSilent,
       notification(method, params, attributed) {
-        if (changedList(method) === 'tools' && link.live)
-          readTools(() => instance, link.live).catch((error: unknown) =>
+        const connection = link.live()
+        if (changedList(method) === 'tools' && connection)
+          readTools(() => instance, connection).catch((error: unknown) =>
             log.debug('its tools were not read', { error }),
           )
         options.notification(method, params, attributed, link, who)
@@ -263,7 +264,7 @@ export function createInstances(options: InstancesOptions) {
     /** The caller's connection, if it is open. */
     liveOf(who: RequestOwner): Connection | undefined {
       const key = this.keyOf(who)
-      return key === '' ? main.live : instances.get(key)?.link.live
+      return key === '' ? main.live() : instances.get(key)?.link.live()
     },
     /** The current definition of a tool on this connection; undefined if there is none, or if it is not checked. */
     definition: (link: ReconnectingLink, name: string): string | undefined => instanceOf(link)?.tools.get(name),
@@ -313,10 +314,10 @@ export function createInstances(options: InstancesOptions) {
       return whose ? [whose] : []
     },
     /** Number of running instances, including the first. */
-    get running(): number {
+    running(): number {
       return (
-        [...instances.values()].filter(({ link, active }) => link.live !== undefined || active > 0).length +
-        (main.live ? 1 : 0)
+        [...instances.values()].filter(({ link, active }) => link.live() !== undefined || active > 0).length +
+        (main.live() ? 1 : 0)
       )
     },
     async close(graceMs: number): Promise<void> {

@@ -48,18 +48,18 @@ export function createServerOwner(
   function applySettings(): void {
     const { maxConcurrent, maxQueued, where } = settings()
     capacity = { maxConcurrent, maxQueued, setting: `${where}.maxQueued` }
-    const about = (): string | undefined => info.known.implementation?.about
+    const about = (): string | undefined => info.known().implementation?.about
     const options = { id, module, settings: settings(), capacity, shared, log, endpoints, claims }
     // Spread last: Node 20 creates a hidden class for each property after a spread, again for each server.
     publisher = createPublisher({ call, available, runsAsTask: mayRunAsTask, about, ...options })
   }
 
   function mayRunAsTask(record: ToolRecord): boolean {
-    return !access && runsAsTask(link.eras.verdict?.era ?? 'legacy', info.known.capabilities, record)
+    return !access && runsAsTask(link.eras.verdict?.era ?? 'legacy', info.known().capabilities, record)
   }
 
   /** No tool is approved, so clients see no text of the server. */
-  const isSilent = (): boolean => publisher.isQuarantined || trust?.approvesNothingOf(id, settings().trust) === true
+  const isSilent = (): boolean => publisher.isQuarantined() || trust?.approvesNothingOf(id, settings().trust) === true
 
   // Tools of a failing server stay listed: changing lists cost clients their caches, and a call explains the failure.
   function available({ principal }: Caller, record?: Pick<ToolRecord, 'text'>): true | string {
@@ -69,8 +69,8 @@ export function createServerOwner(
 
   /** What the catalog says about the server besides its tools. */
   function ownerStatus(): OwnerStatus {
-    const { nextAttemptAt } = link.status
-    const { startMs } = info.known
+    const nextAttemptAt = link.status.nextAttemptAt()
+    const { startMs } = info.known()
     const waits = state === 'known' || state === 'connecting'
     const shown = reason !== undefined && state !== 'stopped' && isSilent() ? withoutServerText(reason) : reason
     return {
@@ -82,7 +82,7 @@ export function createServerOwner(
   }
 
   /** Publishes the known lists with the current approvals and settings. */
-  const publishKnown = (): void => publisher.publish(info.known.listing, ownerStatus())
+  const publishKnown = (): void => publisher.publish(info.known().listing, ownerStatus())
 
   /** Saves what is known for the next start. */
   function save(): void {
@@ -92,10 +92,10 @@ export function createServerOwner(
 
   /** The stored manifest is outdated; the server lists its tools again. */
   function discardManifest(): void {
-    const { listing: outdated } = info.known
+    const { listing: outdated } = info.known()
     // Delayed, because the caller is still reading the tools.
     clock.after(0, () => {
-      if (info.known.listing !== outdated || state === 'stopped') return
+      if (info.known().listing !== outdated || state === 'stopped') return
       log.info('its cached tool list was changed, so Pegboard reads it again')
       info.update({ listing: emptyListing })
       publishKnown()
@@ -107,16 +107,16 @@ export function createServerOwner(
   function rejectLoop(): void {
     info.update({ listing: emptyListing, gateways: [] })
     publishKnown()
-    const connection = link.live
+    const connection = link.live()
     if (connection) link.lost(connection, 'it leads back to this Pegboard')
   }
 
   return {
-    get state(): OwnerState {
+    state(): OwnerState {
       return state
     },
     /** Replaced when settings change. */
-    get publisher(): Publisher {
+    publisher(): Publisher {
       return publisher
     },
     /** Limits how many calls and other requests run at once. */
@@ -140,19 +140,19 @@ export function createServerOwner(
       state = verdict ? 'known' : 'configured'
       publishKnown()
       if (verdict) claims.begun()
-      claims.logDisputed(info.known.listing.resources)
+      claims.logDisputed(info.known().listing.resources)
       return verdict !== undefined
     },
     /** Reads these lists. @throws PegboardError E_LOOP_DETECTED if the server leads back to this Pegboard */
     async read(connection: Connection, kinds: ReadonlySet<ListKind>): Promise<FreshListing> {
       const warn = (message: string): void => log.warn(message)
-      const read = await readListing(connection, kinds, info.known.listing, warn).catch((error: unknown) => {
+      const read = await readListing(connection, kinds, info.known().listing, warn).catch((error: unknown) => {
         if (isPegboardError(error) && error.code === 'E_LOOP_DETECTED') rejectLoop()
         throw error
       })
       return access ? access.filterLists(read, kinds) : read
     },
-    publish(read: FreshListing, connection: Connection, startMs = info.known.startMs): void {
+    publish(read: FreshListing, connection: Connection, startMs = info.known().startMs): void {
       const { definitions, pages: _pages, ...listing } = read
       const { implementation, capabilities, gateways } = connection
       info.update({ listing, implementation, capabilities, gateways, startMs })
@@ -170,24 +170,24 @@ export function createServerOwner(
     applySettings,
     save,
     status(): Omit<UpstreamStatus, 'instance' | 'instances'> {
-      const { listing, implementation, startMs } = info.known
+      const { listing, implementation, startMs } = info.known()
       const { target, start } = settings()
-      const isShown = !publisher.isQuarantined
+      const isShown = !publisher.isQuarantined()
       return {
         id,
         module,
         ...ownerStatus(),
-        tools: publisher.tools,
+        tools: publisher.tools(),
         ...(listing.notes?.length && isShown ? { notes: listing.notes } : {}),
-        transport: link.live?.transport ?? link.eras.verdict?.transport ?? target.kind,
+        transport: link.live()?.transport ?? link.eras.verdict?.transport ?? target.kind,
         ...(implementation?.version && isShown ? { version: implementation.version } : {}),
         start,
         pending:
-          (link.status.patient && state !== 'ready') ||
+          (link.status.isPatient() && state !== 'ready') ||
           state === 'configured' ||
           state === 'connecting' ||
-          (state === 'known' && link.status.nextAttemptAt !== undefined),
-        ...omitUndefined({ detail, startMs, era: link.live?.era ?? link.eras.verdict?.era }),
+          (state === 'known' && link.status.nextAttemptAt() !== undefined),
+        ...omitUndefined({ detail, startMs, era: link.live()?.era ?? link.eras.verdict?.era }),
         ...(mayInstall(settings()) ? { installs: true as const } : {}),
       }
     },

@@ -100,7 +100,7 @@ export function createInstanceSharing({ settings }: ServerContext, info: ServerI
 
   // Computed on first use, because a start does not need it.
   function looksStateful(): boolean {
-    const name = info.known.implementation?.name
+    const name = info.known().implementation?.name
     if (!judged || judged.name !== name) judged = { name, stateful: isStateful(settings(), name) }
     return judged.stateful
   }

@@ -113,20 +113,20 @@ export function createUpstream(
     timeoutMs: () => settings.timeoutMs ?? shared.callTimeoutMs,
   }
   const info = createServerInfo(server, () => {
-    if (link.live) owner.save()
+    if (link.live()) owner.save()
   })
   const isSilent = (): boolean => owner.isSilent()
   const warn = (message: string): void => log.warn(message)
 
   const loggedIn = (): void => {
     catalog.touch()
-    if (link.live) owner.become('ready')
-    else if (owner.state === 'failing') link.later(0)
+    if (link.live()) owner.become('ready')
+    else if (owner.state() === 'failing') link.later(0)
   }
   /** Only if each principal logs in. */
   const access = initialSettings.auth?.perPrincipal
     ? createPrincipalAccess(server, {
-        isConnected: () => link.live !== undefined,
+        isConnected: () => link.live() !== undefined,
         loginsChanged(isOtherFirst) {
           if (isOtherFirst) {
             link.rest(REST_MS)
@@ -137,7 +137,7 @@ export function createUpstream(
         firstListChanged: () => refresh.changed('tools'),
         read: (principal) =>
           instances.using({ principal }, async (via) => {
-            const wasConnected = via.live
+            const wasConnected = via.live()
             const connection = await via.ready()
             return wasConnected && (await readListing(connection, new Set(['tools']), emptyListing, warn))
           }),
@@ -152,7 +152,7 @@ export function createUpstream(
     const { uri, taskId } = params
     if (list) refresh.changed(list)
     else if (method === 'notifications/message') {
-      if (attributed || owner.publisher.isQuarantined) return
+      if (attributed || owner.publisher().isQuarantined()) return
       for (const who of instances.recipients(whose)) hooks.onLog?.(module, params, who)
     } else if (method === 'notifications/resources/updated') {
       if (typeof uri !== 'string') return
@@ -174,12 +174,12 @@ export function createUpstream(
       refresh.begin()
       const read = await owner.read(connection, ALL)
       // Its owner may no longer be in the catalog.
-      if (owner.state === 'stopped') return
+      if (owner.state() === 'stopped') return
       owner.publish(read, connection, clock.now() - beganAt)
       idle.begin()
       endpoints.restore('', connection)
       refresh.resume()
-      log.info('connected', { transport, era, tools: owner.publisher.tools })
+      log.info('connected', { transport, era, tools: owner.publisher().tools() })
     },
     keeps: () => settings.start !== 'lazy' || endpoints.follows(''),
     changed(next, why, more) {
@@ -231,10 +231,10 @@ export function createUpstream(
     access,
     idle,
     openTasks,
-    admit: (record) => owner.publisher.admit(record),
+    admit: (record) => owner.publisher().admit(record),
     remember: (result) => endpoints.remember(result),
     recovered() {
-      if (owner.state === 'failing') owner.become('ready')
+      if (owner.state() === 'failing') owner.become('ready')
     },
     toolsChanged: () => refresh.changed('tools'),
     refused: (why) => owner.become('failing', why),
@@ -249,8 +249,9 @@ export function createUpstream(
     ready,
     request,
     tasks: createTaskRelay({ clock, record: openTasks.record, ready, request }),
-    hasTasks: () => !ownLogins && hasTasks((link.live ?? link.eras.verdict)?.era ?? 'legacy', info.known.capabilities),
-    promptNamed: (exposed) => owner.publisher.promptNamed(exposed),
+    hasTasks: () =>
+      !ownLogins && hasTasks((link.live() ?? link.eras.verdict)?.era ?? 'legacy', info.known().capabilities),
+    promptNamed: (exposed) => owner.publisher().promptNamed(exposed),
     ...server,
   })
   const owner = createServerOwner(server, { info, link, access, claims, endpoints, call })
@@ -268,27 +269,28 @@ export function createUpstream(
     begin: firstConnection.begin,
     waitForConnection: firstConnection.waitForConnection,
     refresh: refresh.all,
-    gateways: () => info.known.gateways ?? [],
-    isUnknown: () => (owner.state === 'configured' || owner.state === 'connecting') && owner.publisher.tools === 0,
-    ping: (signal) => ping(link.live, signal),
+    gateways: () => info.known().gateways ?? [],
+    isUnknown: () =>
+      (owner.state() === 'configured' || owner.state() === 'connecting') && owner.publisher().tools() === 0,
+    ping: (signal) => ping(link.live(), signal),
     recheck: refresh.recheck,
     apply(next) {
       settings = next
       owner.applySettings()
       owner.publishKnown()
       idle.end()
-      if (owner.state === 'ready') idle.resume()
-      else if (settings.start !== 'lazy' && owner.state === 'known') link.later(0)
+      if (owner.state() === 'ready') idle.resume()
+      else if (settings.start !== 'lazy' && owner.state() === 'known') link.later(0)
     },
     reviewed: owner.publishKnown,
     status() {
       const instance = sharing.kind()
-      return { ...owner.status(), instance, ...(instance === 'shared' ? {} : { instances: instances.running }) }
+      return { ...owner.status(), instance, ...(instance === 'shared' ? {} : { instances: instances.running() }) }
     },
     ended: (session) => instances.ended(session),
     stderrTail: () => link.stderrTail(),
-    problems: () => owner.publisher.problems(),
-    offered: () => info.known.listing.tools.map(({ name }) => name),
+    problems: () => owner.publisher().problems(),
+    offered: () => info.known().listing.tools.map(({ name }) => name),
     async stop(graceMs, why) {
       firstConnection.cancel()
       refresh.stop()

@@ -30,17 +30,17 @@ it('a slow attempt is pending until it has failed, and not while its connection 
   status.connecting()
   status.begin(true)
   clock.pass(29_999)
-  expect(status.patient).toBe(false)
+  expect(status.isPatient()).toBe(false)
   clock.pass(1)
-  expect(status.patient).toBe(true)
+  expect(status.isPatient()).toBe(true)
   expect(states).toEqual([
     ['connecting', undefined],
     ['failing', 'no answer within 30 s'],
   ])
   status.answered()
-  expect(status.patient).toBe(true)
+  expect(status.isPatient()).toBe(true)
   status.attemptEnded()
-  expect(status.patient).toBe(false)
+  expect(status.isPatient()).toBe(false)
   status.failed(new Error('its lists could not be read'), undefined)
-  expect(status.nextAttemptAt).toBeGreaterThan(clock.now())
+  expect(status.nextAttemptAt()).toBeGreaterThan(clock.now())
 })
