@@ -82,7 +82,7 @@ export async function run(args: Args, io: Io): Promise<number> {
     reason: `add ${id}`,
     config: file,
   })
-  const onInterrupt = () => undoAddition(undoId, io)
+  const onInterrupt = () => undoAddition({ id, undoId, secretNames: [...secrets.keys()] }, args, io)
   const check = await connect({ ...args, values: { ...args.values, config: file } }, io, id, onInterrupt)
   if (json) writeJson(io, { id, file, entry, inputs: plan.inputs, added: true, undo: undoId, ...check })
   else print(connectionText(id, check, undoId))
@@ -332,12 +332,27 @@ interface ConnectionCheck {
   readonly waiting: readonly { readonly id: string; readonly reason: string }[]
 }
 
-async function undoAddition(undoId: string, io: Io): Promise<void> {
+/** A change that `add` has written. */
+interface Addition {
+  readonly id: string
+  readonly undoId: string
+  /** Names of the stored secrets. */
+  readonly secretNames: readonly string[]
+}
+
+/** Removes the entry of a server whose start was interrupted, and prints what stays. Never rejects. */
+async function undoAddition({ id, undoId, secretNames }: Addition, args: Args, io: Io): Promise<void> {
+  const print = (text: string): void => io.stderr(withTypedCommands(text, args, io))
   try {
     await undo(setupDir(io), undoId)
-    io.stderr('Nothing was added.\n')
+    if (secretNames.length === 0) return print('Nothing was added.\n')
+    print(
+      `No server was added. The secret store keeps ${secretNames.join(', ')}. To delete a secret: pegboard secret rm NAME\n`,
+    )
   } catch (error) {
     writeWarning(io, `the entry of the server stays in the configuration: ${messageOf(error)}`)
+    print(`To remove the entry: pegboard remove ${quoteWord(id)}\n`)
+    print(`To restore the old file, without the edits: pegboard undo ${undoId} --force\n`)
   }
 }
 

@@ -64,9 +64,18 @@ echo '"4.5.6"'
     hasConfig: () => existsSync(config),
     ran: () =>
       existsSync(join(at.dir, 'ran')) ? readFileSync(join(at.dir, 'ran'), 'utf8').split('\n').filter(Boolean) : [],
-    /** @param answers typed one after the other, each when something was asked */
-    async run(argv: readonly string[], answers?: readonly string[], env: Readonly<Record<string, string>> = {}) {
-      const { io, input, out, err } = terminal(at.dir)
+    configFile: config,
+    /**
+     * @param answers typed one after the other, each when something was asked
+     * @param onStart called when `add` starts the server, and then interrupted
+     */
+    async run(
+      argv: readonly string[],
+      answers?: readonly string[],
+      env: Readonly<Record<string, string>> = {},
+      onStart?: () => void,
+    ) {
+      const { io, input, out, err, stop } = terminal(at.dir)
       let asked = 0
       const typing = {
         ...io,
@@ -74,6 +83,9 @@ echo '"4.5.6"'
         stderr(text: string) {
           io.stderr(text)
           if (/(?:> |\] )$/.test(text)) setImmediate(() => input.write(`${answers?.[asked++] ?? ''}\n`))
+          if (!onStart || !text.startsWith('Starting ')) return
+          onStart()
+          stop()
         },
         env: { ...io.env, PATH: `${bin}${delimiter}${process.env['PATH']}`, ...env },
       }
@@ -183,6 +195,40 @@ it('asks for what the server wants, and keeps secrets out of the file', async ()
   })
   expect(`${out}${err}`).not.toContain('hunter2')
   expect(kept.ran().at(-1)).toContain('TOKEN=hunter2-hunter2-hunter2')
+})
+
+it('names the secrets that stay in the secret store after Ctrl-C', async () => {
+  const { url } = await startRegistry([
+    weather({ environmentVariables: [{ name: 'WEATHER_TOKEN', isRequired: true, isSecret: true }] }),
+  ])
+  const { run, hasConfig } = home()
+  const add = ['add', NAME, '--registry', url, '--yes', '--env', 'WEATHER_TOKEN=hunter2-hunter2-hunter2']
+  const { code, err } = await run(add, undefined, {}, () => undefined)
+  expect(code).toBe(130)
+  expect(err).toContain(
+    'No server was added. The secret store keeps weather.WEATHER_TOKEN. To delete a secret: pegboard secret rm NAME\n',
+  )
+  expect(err).not.toContain('Nothing was added.')
+  expect(hasConfig()).toBe(false)
+  expect((await run(['secret', 'list'])).out).toContain('weather.WEATHER_TOKEN')
+})
+
+it('prints how to remove the entry if the configuration was edited before Ctrl-C', async () => {
+  const { run, config, configFile } = home()
+  const edit = () => writeFileSync(configFile, `${readFileSync(configFile, 'utf8')}\n`)
+  const { code, err } = await run(['add', 'npm:@ann/notes@1.0.0', '--name', 'my notes', '--yes'], undefined, {}, edit)
+  expect(code).toBe(130)
+  expect(err).toContain(
+    `the entry of the server stays in the configuration: ${configFile} was edited after this change`,
+  )
+  expect(err).not.toContain('Nothing was added.')
+  const [, undo = ''] = /To restore the old file, without the edits: pegboard (undo \S+ --force)\n/.exec(err) ?? []
+  const [, remove = ''] = /To remove the entry: pegboard (remove "my notes")\n/.exec(err) ?? []
+  expect([undo, remove]).not.toContain('')
+  expect(config()).toHaveProperty(['mcpServers', 'my notes'])
+  expect((await run(['remove', 'my notes'])).code).toBe(0)
+  expect(config()).not.toHaveProperty(['mcpServers', 'my notes'])
+  expect((await run(undo.split(' '))).code).toBe(0)
 })
 
 it('asks for each value, one after the other', async () => {
