@@ -30,7 +30,7 @@ export function distinctName(name: string, id: string, max: number = WIRE_NAME_M
   return `${name.slice(0, max - 9)}_${hash('sha256', id).slice(0, 8)}`
 }
 
-/** Like `distinctName`, with another hash if the name is taken. Needs no counter, so other names do not change it. */
+/** Like `distinctName`, with another hash if the name is taken. A hash instead of a counter: a name seldom depends on other names. */
 export function findFreeName(name: string, id: string, isTaken: (name: string) => boolean, max?: number): string {
   for (let seed = id; ; seed += '#') {
     const free = distinctName(name, seed, max)

@@ -20,13 +20,15 @@ const [BEATS, WATCHING] = [0, 1]
  * it pauses the main thread, reads the stack, and makes V8 stop the running code. The event loop then continues.
  *
  * Callbacks of timers and `setImmediate` are not stopped, because Node.js then ends the process: its stack of async ids
- * is corrupted.
+ * is corrupted. Between these callbacks, where code continues after `await`, the stack is empty. Code inside
+ * `AsyncResource`, and on Node 20 and 22 inside `AsyncLocalStorage`, can still end the process.
  */
 const WATCHER = `
 const { parentPort, workerData } = require('node:worker_threads')
 const state = new Int32Array(workerData.state)
 const cpuMs = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000 }
 let beats, cpuAtBeat, blockedMs, session
+let isReported = false
 function restart() {
   beats = Atomics.load(state, ${BEATS})
   cpuAtBeat = cpuMs()
@@ -37,31 +39,42 @@ function restart() {
 }
 restart()
 setInterval(() => {
-  if (Atomics.load(state, ${BEATS}) !== beats || Atomics.load(state, ${WATCHING}) === 0) return restart()
+  if (Atomics.load(state, ${BEATS}) !== beats || Atomics.load(state, ${WATCHING}) === 0) {
+    isReported = false
+    return restart()
+  }
   blockedMs += ${BEAT_MS}
   if (session || (cpuMs() - cpuAtBeat < workerData.maxBusyMs && blockedMs < workerData.maxBlockedMs)) return
   try {
     const { Session } = require('node:inspector')
     session = new Session()
     session.connectToMainThread()
-    session.on('Debugger.paused', ({ params: { callFrames } }) => endPause(callFrames))
+    session.once('Debugger.paused', ({ params: { callFrames } }) => readAsyncId(callFrames.at(-1)?.functionName))
     session.post('Debugger.enable')
     session.post('Debugger.pause')
   } catch (error) {
     parentPort.postMessage({ failed: error.message })
   }
 }, ${BEAT_MS})
-// The functions of Node.js that call callbacks.
-const CALLERS = ['listOnTimeout', 'processImmediate', 'processTicksAndRejections']
-function endPause(callFrames) {
-  const caller = callFrames.map(({ functionName }) => functionName).find((name) => CALLERS.includes(name))
-  const isTimer = caller === 'listOnTimeout' || caller === 'processImmediate'
-  if (isTimer) parentPort.postMessage({ failed: 'a callback of a timer or setImmediate cannot be stopped' })
-  if (isTimer || Atomics.load(state, ${BEATS}) !== beats) return session.post('Debugger.resume')
-  session.post('Runtime.terminateExecution')
-  session.post('Debugger.resume', (error) => {
+const ASYNC_ID = "process.getBuiltinModule('node:async_hooks').executionAsyncId()"
+function readAsyncId(outermost) {
+  session?.post('Runtime.evaluate', { expression: ASYNC_ID }, (error, answer) => {
+    const isTimer = outermost === 'processTimers' || outermost === 'processImmediate'
+    resume(!isTimer || answer?.result.value === 0)
+  })
+}
+function resume(canStop) {
+  const isBlocked = Atomics.load(state, ${BEATS}) === beats
+  if (isBlocked && canStop) session?.post('Runtime.terminateExecution')
+  // Also resumes. Otherwise each statement debugger would pause again.
+  session?.post('Debugger.disable', (error) => {
     restart()
-    parentPort.postMessage(error ? { failed: error.message } : { stopped: true })
+    if (error) parentPort.postMessage({ failed: error.message })
+    else if (isBlocked && canStop) parentPort.postMessage({ stopped: true })
+    else if (isBlocked && !isReported) {
+      isReported = true
+      parentPort.postMessage({ failed: 'a callback of a timer or setImmediate cannot be stopped' })
+    }
   })
 }
 `

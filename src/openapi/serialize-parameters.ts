@@ -27,7 +27,10 @@ const SEPARATOR = /[/\\]|%2f|%5c/i
 const TRAVERSAL = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:[/\\]|%2f|%5c|$)/i
 
 /** Separators of the parts of a value, by style. */
-const PATH_SEPARATORS: Readonly<Record<string, string>> = { label: '.', matrix: ';' }
+const PATH_SEPARATORS: ReadonlyMap<string, string> = new Map([
+  ['label', '.'],
+  ['matrix', ';'],
+])
 
 /**
  * Serializes a path parameter in its style.
@@ -52,7 +55,7 @@ export function serializePath(parameter: Parameter, value: unknown): string {
   }
   const serialized = parameter.json
     ? encode(JSON.stringify(value))
-    : joinValue(value, explode, PATH_SEPARATORS[style] ?? ',', encode)
+    : joinValue(value, explode, PATH_SEPARATORS.get(style) ?? ',', encode)
 
   function addStyle(): string {
     if (style === 'label') return `.${serialized}`

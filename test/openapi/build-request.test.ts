@@ -49,6 +49,13 @@ const DOCUMENT = {
         responses: {},
       },
     },
+    '/unknown/{c}': {
+      get: {
+        operationId: 'unknownStyle',
+        parameters: [{ name: 'c', in: 'path', required: true, style: 'toString', schema: list }],
+        responses: {},
+      },
+    },
     '/points/{where}': {
       get: {
         operationId: 'findPoints',
@@ -250,6 +257,12 @@ describe('a request', () => {
     withApis(api(), async ({ call }) => {
       await call('api_things.styles', { a: ['1', '2'], b: ['3', '4'] })
       expect(last().url).toBe('/v1/matrix/;a=1;a=2/.3.4')
+    }))
+
+  it('joins the values of an unknown path style with commas', () =>
+    withApis(api(), async ({ call }) => {
+      await call('api_things.unknownStyle', { c: ['1', '2'] })
+      expect(last().url).toBe('/v1/unknown/1,2')
     }))
 
   it('sends forms, files, bytes and JSON', () =>

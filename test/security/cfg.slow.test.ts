@@ -116,6 +116,25 @@ test.each(['setTimeout', 'setImmediate'])(
   60_000,
 )
 
+test.each([
+  ['after a timer that blocked', `await new Promise((done) => setTimeout(() => {\n${CALCULATE}\ndone()\n}))`],
+  ['between two timers', 'await Promise.race([20, 20].map((ms) => new Promise((done) => setTimeout(done, ms))))'],
+])(
+  'a file that loops %s is stopped',
+  async (_when, waits) => {
+    const files = { 'loops.mjs': `${waits}\nfor (;;) {}`, 'zz_good.mjs': moduleOf('good') }
+    const talk = await talkTo(place({ exposure: { mode: 'direct' }, loader: { importTimeoutMs: 10_000 } }, files))
+    let id = 0
+    const say = async (): Promise<string> => {
+      talk.send({ id: ++id, method: 'tools/call', params: { name: 'good__say', arguments: {} } })
+      return ((await talk.answer(id)) as Answer).result.content[0].text
+    }
+    await expect.poll(say).toBe('good')
+    expect(talk.stderr()).toContain('its code blocked the event loop for too long during the import and was stopped')
+  },
+  60_000,
+)
+
 test('a file may calculate for four seconds where an import may take a minute', async () => {
   const files = { 'calculates.mjs': `${CALCULATE}\n${moduleOf('calculates')}` }
   const talk = await talkTo(place({ exposure: { mode: 'direct' }, loader: { importTimeoutMs: 60_000 } }, files))
