@@ -41,6 +41,8 @@ export interface Job extends DueEntry {
   readonly interrupted?: number
   /** Delay of the current run. */
   readonly lateMs?: number
+  /** Error code of the refused runs, while the job is paused. */
+  readonly pausedBy?: string
   /** Channel for the results (default: the owner's notices). */
   readonly channel?: string
   readonly last?: Outcome
@@ -210,10 +212,10 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
         runs: job.repeated ? current.runs : current.runs - 1,
         nextAt: current.nextAt ?? nextRunOf(job, clock.now()),
         last: shortenOutcome(last),
+        pausedBy: last.code,
       }),
       notify() {
-        const isNoticed = job.last?.success === false && job.last.code === last.code
-        if (isNoticed) return
+        if (job.pausedBy === last.code) return
         if (isToolDisabled(last))
           log.warn('a job was paused, because its tool is disabled', { job: id, tool: job.tool })
         const name = nameOf({ ...job, id })
@@ -311,7 +313,7 @@ function correctPlan(job: Job, now: number): Job | undefined {
 
 /** The job after a run that ended at `at`; undefined if it was the last one. */
 function afterRun(job: Job, last: Outcome | undefined, at: number): Job | undefined {
-  const { lateMs: _over, nextAt, ...rest } = job
+  const { lateMs: _over, pausedBy: _before, nextAt, ...rest } = job
   if (nextAt === null) return undefined
   const done = { ...rest, nextAt, lastAt: at, ...(last ? { last: shortenOutcome(last) } : {}) }
   if (nextAt > at || !isRepeated(job)) return done

@@ -513,6 +513,41 @@ describe('a schedule', () => {
     expect(await enabled.schedule.list(localCaller)).toEqual([])
   })
 
+  it('does not pause a repeated job whose tool itself fails with the error of a disabled tool', async () => {
+    const { process, pass, logged } = rig(() => {
+      throw new PegboardError('E_TOOL_DISABLED', 'The account is suspended.')
+    })
+    const { schedule, notices } = process()
+    await schedule.start()
+    await schedule.add(localCaller, { tool: 'a.b', cron: '* * * * *', label: 'x', maxRuns: 2 })
+    await pass(3 * 60_000)
+    const all = await notices()
+    expect(all).toHaveLength(2)
+    for (const notice of all) {
+      expect(notice).toContain('Scheduled job x (a.b) failed: E_TOOL_DISABLED: The account is suspended.')
+      expect(notice).not.toContain('paused')
+    }
+    expect(logged).toEqual([])
+    expect(await schedule.list(localCaller)).toEqual([])
+  })
+
+  it('sends a notice about the pause also if the last run failed with the same error', async () => {
+    const { process, pass, logged } = rig(() => {
+      throw new PegboardError('E_TOOL_DISABLED', 'The account is suspended.')
+    })
+    const enabled = process()
+    await enabled.schedule.start()
+    await enabled.schedule.add(localCaller, { tool: 'a.b', cron: '* * * * *', label: 'x' })
+    await pass(60_000)
+    await enabled.schedule.stop()
+    expect(await enabled.notices()).toEqual([expect.not.stringContaining('paused')])
+    const disabled = process({ lacks: true, isDisabled: true })
+    await disabled.schedule.start()
+    await pass(3 * 60_000)
+    expect(await disabled.notices()).toEqual([expect.stringContaining('It is paused while its tool is disabled.')])
+    expect(logged).toEqual(['a job was paused, because its tool is disabled'])
+  })
+
   it('fails a one-time job whose tool is disabled', async () => {
     const { process, pass } = rig()
     const { schedule, notices } = process({ lacks: true, isDisabled: true })
