@@ -5,14 +5,7 @@ import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { build } from 'esbuild'
 import { writeDeclarations } from './scripts/declarations.mjs'
-import {
-  asciiOnly,
-  englishOnly,
-  fromChunk,
-  importByLoader,
-  stripperApart,
-  unusedFormatter,
-} from './scripts/esbuild-plugins.mjs'
+import { asciiOnly, englishOnly, fromChunk, importByLoader, stripperApart } from './scripts/esbuild-plugins.mjs'
 import { writeExports } from './scripts/exports.mjs'
 import { writeNotices } from './scripts/notices.mjs'
 import { buildPage } from './scripts/page.mjs'
@@ -74,7 +67,7 @@ const chunk = (name, lines, plugins) =>
     // A function, so that the loader passes it a `require` without copying the text.
     banner: { js: '(function (module, require, __filename, bundleUrl) {' },
     footer: { js: '})' },
-    plugins: [englishOnly, unusedFormatter, importByLoader, stripperApart('./loader/amaro.cjs'), ...plugins, asciiOnly],
+    plugins: [englishOnly, importByLoader, stripperApart('./loader/amaro.cjs'), ...plugins, asciiOnly],
   })
 /** Exports modules, each of which is evaluated when it is called. */
 const exportModules = (some) => [

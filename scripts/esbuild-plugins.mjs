@@ -1,6 +1,5 @@
 // Plugins of esbuild that build.mjs uses.
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 
 /** zod has its messages in forty languages. */
 export const englishOnly = {
@@ -8,19 +7,6 @@ export const englishOnly = {
   setup: ({ onLoad }) =>
     onLoad({ filter: /zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
       contents: "export { default as en } from './en.js'",
-    })),
-}
-
-/**
- * esbuild omits the formatter of jsonc-parser, because nothing uses it. Otherwise it would create 1,200 texts of white space
- * in each start.
- */
-export const unusedFormatter = {
-  name: 'unused-formatter',
-  setup: ({ onResolve }) =>
-    onResolve({ filter: /^\.\/impl\/(?:format|edit)$/ }, ({ path, resolveDir }) => ({
-      path: join(resolveDir, `${path}.js`),
-      sideEffects: false,
     })),
 }
 
