@@ -29,6 +29,8 @@ export function createFirstConnection(server: ServerContext, link: ReconnectingL
       startPlanned = () => {
         cancel()
         startPlanned = undefined
+        // A call has connected it meanwhile.
+        if (!isNew()) return
         // A server that stays connected takes no turn.
         if (server.settings().start === 'background') link.later(0)
         else startQueue.take(link.connect, () => !isNew() || link.status.nextAttemptAt() !== undefined)

@@ -240,6 +240,20 @@ describe('an eager or background server', () => {
     )
   })
 
+  it('in the background is started once if a call comes before the planned start', () =>
+    withServers(
+      { s: { ...scripted(), start: 'background' } },
+      async ({ upstreams, text }) => {
+        expect(await upstreams.missed('s__get_pid')).toBe(true)
+        const pid = await text('mcp_s.get_pid')
+        upstreams.begin()
+        await new Promise((resolve) => setTimeout(resolve, 500))
+        expect(upstreams.status()).toMatchObject([{ state: 'ready' }])
+        expect(await text('mcp_s.get_pid')).toBe(pid)
+      },
+      { wait: false, delayMs: { cold: 60_000 } },
+    ))
+
   it('in the background is restarted without a call', () =>
     withServers({ s: { ...scripted(), start: 'background' } }, async ({ upstreams, text }) => {
       const pid = Number(await text('mcp_s.get_pid'))
