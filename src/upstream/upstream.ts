@@ -49,8 +49,8 @@ export interface Upstream {
   /** Restores the state of an earlier run, before any server starts. */
   restore(): void
   /**
-   * Publishes what is known at once. Known lazy servers wait for a call, unknown ones are connected once to read
-   * their lists; the others connect after `delayMs` and stay connected.
+   * Publishes what is known at once. Eager servers connect at once. The others wait: unknown ones `delayMs.cold`, to read
+   * their lists; known background servers `delayMs.known`; known lazy servers for a call. Lazy ones do not stay connected.
    * @param startedTogetherAt the same time for all servers that start together; see `Claims.begin`
    */
   start(delayMs: { readonly cold: number; readonly known: number }, startedTogetherAt: number): void
