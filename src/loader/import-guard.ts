@@ -32,7 +32,7 @@ let isReported = false
 function restart() {
   beats = Atomics.load(state, ${BEATS})
   cpuAtBeat = cpuMs()
-  // Counts intervals of this thread, because a blocked event loop is something else than a paused machine.
+  // Counts intervals of this thread, so that a pause of the whole machine does not count as a blocked event loop.
   blockedMs = 0
   session?.disconnect()
   session = undefined
