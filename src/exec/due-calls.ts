@@ -1,7 +1,7 @@
 import { isPegboardError, isShuttingDown, messageOf, PegboardError } from '../core/errors.ts'
 import type { Store } from '../state/store.ts'
 import type { TasksOptions } from './background-tasks.ts'
-import { POSTPONED, type RunAttempt } from './due-queue.ts'
+import { POSTPONED } from './due-queue.ts'
 import type { Inbox } from './inbox.ts'
 import { type FailedOutcome, failureOf, type Outcome, outcomeOf } from './outcome.ts'
 import { refreshCaller, type StoredCaller } from './stored-caller.ts'
@@ -29,7 +29,8 @@ export interface DueCall {
   readonly callId?: string | undefined
   /** The result of the previous run, if there is one. */
   readonly before: Outcome | undefined
-  readonly attempt: RunAttempt
+  /** False if the tool has been missing for so long that the call must fail. */
+  readonly mayPostpone: boolean
 }
 
 /** A call that ended, or did not start, because this process stops. */
@@ -57,17 +58,8 @@ const MISSING_CODES: ReadonlySet<string> = new Set(['E_NOT_FOUND', 'E_TOOL_DISAB
  */
 export function createDueCalls(options: DueWorkOptions, kind: 'job' | 'watcher') {
   const { call, lookUpRights, lacksTool, hasInvalidServer, instance, log } = options
-
-  /** True if another process may have the tool of a failed call. */
-  async function mayRunElsewhere(outcome: FailedOutcome, { postponedBy }: RunAttempt): Promise<boolean> {
-    if (!MISSING_CODES.has(outcome.code)) return false
-    // An unknown tool may still appear in a process that postponed the run. A disabled one needs the operator.
-    const askedProcesses = isToolDisabled(outcome) ? postponedBy : []
-    return !(await instance.isOnlyWith(askedProcesses))
-  }
-
   return async (dueCall: DueCall): Promise<Outcome | StoppedCall | typeof POSTPONED> => {
-    const { id, caller, tool, params = {}, callId, before, attempt } = dueCall
+    const { id, caller, tool, params = {}, callId, before, mayPostpone } = dueCall
     let outcome: Outcome
     try {
       outcome = outcomeOf(
@@ -81,14 +73,12 @@ export function createDueCalls(options: DueWorkOptions, kind: 'job' | 'watcher')
     if (isOwnerGone(outcome) && !isOwnerGone(before))
       log.warn(`a ${kind} did not run, because its owner no longer has access`, { [kind]: id, error: outcome.error })
     // Tools fail with the same codes, for example when they do not find something.
-    if (!attempt.mayPostpone || !lacksTool(caller, tool)) return outcome
+    if (!mayPostpone || !lacksTool(caller, tool)) return outcome
     if (outcome.code === 'E_UPSTREAM_UNAVAILABLE' && hasInvalidServer(caller, tool)) {
       log.warn(`a ${kind} waits for a valid entry of its server`, { [kind]: id, tool })
       return POSTPONED
     }
-    if (!(await mayRunElsewhere(outcome, attempt))) return outcome
-    // A paused job would log this at each of its times.
-    if (isToolDisabled(before)) return POSTPONED
+    if (!MISSING_CODES.has(outcome.code) || (await instance.alone())) return outcome
     log.warn(`a ${kind} is left to other processes, because this process does not have its tool`, { [kind]: id, tool })
     return POSTPONED
   }

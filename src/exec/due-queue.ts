@@ -33,14 +33,6 @@ export interface RunResult<T> {
   notify?(): void | Promise<void>
 }
 
-/** An attempt of one process to run a due entry. */
-export interface RunAttempt {
-  /** False if the tool has been missing for so long that the run must not be postponed again. */
-  readonly mayPostpone: boolean
-  /** Ids of the processes that have postponed this run. */
-  readonly postponedBy: readonly string[]
-}
-
 /** The run is left to another process, or to a later time. */
 export const POSTPONED: unique symbol = Symbol('postponed')
 
@@ -73,9 +65,9 @@ export interface DueQueueOptions<T extends DueEntry>
   lacksTool(value: T): boolean
   /**
    * Runs the entry. Never rejects.
-   * @param attempt what earlier processes did with this run
+   * @param mayPostpone false if its tool has been missing for so long that it must run
    */
-  run(id: string, owner: string, claimed: T, attempt: RunAttempt): Promise<RunResult<T> | typeof POSTPONED>
+  run(id: string, owner: string, claimed: T, mayPostpone: boolean): Promise<RunResult<T> | typeof POSTPONED>
   /** Returns the result of a run whose process died. The process that stores this result notifies the owner. */
   abandoned(id: string, owner: string, value: T): RunResult<T>
 }
@@ -240,10 +232,7 @@ export function createDueQueue<T extends DueEntry>(options: DueQueueOptions<T>) 
   }
 
   async function run({ id, owner, value: before }: StoredDocument<T>, claimed: T, now: number): Promise<void> {
-    const result = await options.run(id, owner, claimed, {
-      mayPostpone: mayPostpone(before.missing, now),
-      postponedBy: before.missing?.in ?? [],
-    })
+    const result = await options.run(id, owner, claimed, mayPostpone(before.missing, now))
     if (result === POSTPONED) return await storeResult(id, owner, undoClaim(before, claimed, now))
     // The notice comes first: if this process dies before it stores the result, the owner has it nevertheless.
     if (await isRunWanted(id, claimed)) await result.notify?.()

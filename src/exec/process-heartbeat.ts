@@ -116,9 +116,9 @@ export function createProcessHeartbeat(shared: Pick<SharedState, 'store' | 'onRe
       joined = true
       await renewMembership()
     },
-    /** True if no process is registered except this one and those with the ids. */
-    async isOnlyWith(ids: readonly string[]): Promise<boolean> {
-      return (await members().list()).every((member) => member.id === id || ids.includes(member.id))
+    /** True if no other process is registered. */
+    async alone(): Promise<boolean> {
+      return (await members().list()).every((member) => member.id === id)
     },
     onBeat: (listener: () => void): void => void listeners.push(listener),
     /** Stops sending heartbeats. Does not remove the registration of this process. */

@@ -146,13 +146,13 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
       return isTooLate ? Math.max(0, unsureUntil - ticksOf(clock)) : 0
     },
     lacksTool: ({ caller, tool }) => tool !== undefined && lacksTool(caller, tool),
-    async run(id, _owner, job, attempt) {
+    async run(id, _owner, job, mayPostpone) {
       const owner = lastingOwner(job.caller)
       const { caller, tool, params, runKey } = job
       const last =
         tool === undefined
           ? undefined
-          : await call({ id, caller, tool, params, callId: runKey, before: job.last, attempt })
+          : await call({ id, caller, tool, params, callId: runKey, before: job.last, mayPostpone })
       if (last === POSTPONED) return last
       if (last && 'stopped' in last) return afterInterruption(id, owner, job, last.mayRepeat)
       if (isRepeated(job)) {

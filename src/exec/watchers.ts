@@ -102,9 +102,9 @@ export function createWatchers(options: WatchersOptions): Watchers {
         ? { ...watcher, nextAt: now + watcher.intervalMs }
         : undefined,
     lacksTool: ({ caller, tool }) => lacksTool(caller, tool),
-    async run(id, owner, watcher, attempt) {
+    async run(id, owner, watcher, mayPostpone) {
       const { caller, tool, params } = watcher
-      const fullOutcome = await call({ id, caller, tool, params, before: watcher.last, attempt })
+      const fullOutcome = await call({ id, caller, tool, params, before: watcher.last, mayPostpone })
       if (fullOutcome === POSTPONED) return fullOutcome
       // The next check reads the value again.
       if ('stopped' in fullOutcome) return { change: (current) => current }

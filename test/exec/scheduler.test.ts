@@ -35,11 +35,10 @@ function rig(
     sent.push([channel, text])
   }
   /**
-   * @param state read at each call, so a test can change it
-   * @param state.lacks the process does not have the tools
-   * @param state.isDisabled the operator disabled their server in this process
+   * @param options.lacks the process does not have the tools
+   * @param options.isDisabled the operator disabled their server in this process
    */
-  const process = (state: { lacks?: boolean; isDisabled?: boolean; idempotent?: boolean } = {}) => {
+  const process = ({ lacks: lacking = false, isDisabled = false, idempotent = false } = {}) => {
     const nobody = () => undefined
     const shared = { store: () => store, publish: nobody, subscribe: nobody, onReconnect: nobody }
     const steady = createSteadyClock(clock)
@@ -47,7 +46,7 @@ function rig(
     const instance = createProcessHeartbeat(shared, clock, silentLog)
     const options = {
       lookUpRights: (who: StoredCaller) => rights(who),
-      lacksTool: () => state.lacks === true,
+      lacksTool: () => lacking,
       hasInvalidServer: () => false,
       store,
       clock,
@@ -56,8 +55,8 @@ function rig(
       instance,
       call: async (request: CallRequest) => {
         calls.push(request.name)
-        if (state.isDisabled) throw new PegboardError('E_TOOL_DISABLED', `'${request.name}' is not available.`)
-        if (state.lacks) throw new PegboardError('E_NOT_FOUND', `Tool '${request.name}' not found.`)
+        if (isDisabled) throw new PegboardError('E_TOOL_DISABLED', `'${request.name}' is not available.`)
+        if (lacking) throw new PegboardError('E_NOT_FOUND', `Tool '${request.name}' not found.`)
         return valueResult(await answer(request, calls.length))
       },
     }
@@ -66,7 +65,7 @@ function rig(
       instance,
       schedule: createScheduler({
         ...options,
-        isIdempotent: () => state.idempotent === true,
+        isIdempotent: () => idempotent,
         delivery: { send },
         graceMs: HOUR,
         key: () => Buffer.alloc(32, 7),
@@ -962,64 +961,6 @@ describe('a process without a tool, among several', () => {
     expect([...(await without.notices()), ...(await having.notices())]).toEqual([
       expect.stringMatching(/^Scheduled job tea \(a\.b\)(?:, \d+ s late,)? gave "done"$/),
     ])
-  })
-
-  /** Two processes whose operator disabled the tool. `enable` enables it in both. */
-  const bothDisabled = async () => {
-    const one = rig()
-    const options = { lacks: true, isDisabled: true }
-    const all = [one.process(options), one.process(options)] as const
-    for (const { instance, watchers, schedule } of all) {
-      await instance.join()
-      await watchers.start()
-      await schedule.start()
-    }
-    const notices = async () => [...(await all[0].notices()), ...(await all[1].notices())]
-    const enable = (): void => void Object.assign(options, { lacks: false, isDisabled: false })
-    return { ...one, ...all[0], notices, enable }
-  }
-
-  it('pauses a repeated job within a minute if the operator disabled its tool in all processes', async () => {
-    const { schedule, notices, pass, logged, calls, enable } = await bothDisabled()
-    const { id } = await schedule.add(localCaller, { tool: 'a.b', cron: '0 * * * *', label: 'x' })
-    await pass(HOUR + 60_000)
-    expect(await notices()).toEqual([expect.stringContaining('It is paused while its tool is disabled.')])
-    const nextAt = Date.parse('2026-01-01T02:00:00Z')
-    expect(await schedule.get(localCaller, id)).toMatchObject({ runs: 0, nextAt })
-    await pass(5 * HOUR)
-    expect(await schedule.get(localCaller, id)).not.toHaveProperty('skipped')
-    expect(logged).toEqual([
-      'a job is left to other processes, because this process does not have its tool',
-      'a job was paused, because its tool is disabled',
-    ])
-    // It continues at its next time.
-    calls.length = 0
-    enable()
-    await pass(HOUR - 2 * 60_000)
-    expect(calls).toEqual([])
-    await pass(2 * 60_000)
-    expect(calls).toEqual(['a.b'])
-    expect(await notices()).toEqual(['Scheduled job x (a.b) gave "done"'])
-  })
-
-  it('fails a one-time job if the operator disabled its tool in all processes', async () => {
-    const { schedule, notices, pass } = await bothDisabled()
-    await schedule.add(localCaller, { tool: 'a.b', when: 'in 30s', label: 'tea' })
-    await pass(90_000)
-    expect(await notices()).toEqual([
-      expect.stringMatching(
-        /^Scheduled job tea \(a\.b\)(?:, \d+ s late,)? failed: E_TOOL_DISABLED: 'a\.b' is not available\./,
-      ),
-    ])
-    expect(await schedule.list(localCaller)).toEqual([])
-  })
-
-  it('pauses a watcher if the operator disabled its tool in all processes', async () => {
-    const { watchers, notices, pass } = await bothDisabled()
-    const { id } = await watchers.add(localCaller, watcher())
-    await pass(90_000)
-    expect(await watchers.get(localCaller, id)).toMatchObject({ status: 'paused', checks: 0 })
-    expect(await notices()).toEqual([expect.stringContaining(`(${id}) rests: E_TOOL_DISABLED:`)])
   })
 
   it('drops a watcher that no process can run for an hour', async () => {
