@@ -345,15 +345,14 @@ async function undoAddition({ id, undoId, secretNames }: Addition, args: Args, i
   const print = (text: string): void => io.stderr(withTypedCommands(text, args, io))
   try {
     await undo(setupDir(io), undoId)
-    if (secretNames.length === 0) return print('Nothing was added.\n')
-    print(
-      `No server was added. The secret store keeps ${secretNames.join(', ')}. To delete a secret: pegboard secret rm NAME\n`,
-    )
+    print(secretNames.length === 0 ? 'Nothing was added.\n' : 'No server was added.\n')
   } catch (error) {
     writeWarning(io, `the entry of the server stays in the configuration: ${messageOf(error)}`)
     print(`To remove the entry: pegboard remove ${quoteWord(id)}\n`)
     print(`To restore the old file, without the edits: pegboard undo ${undoId} --force\n`)
   }
+  if (secretNames.length > 0)
+    print(`The secret store keeps ${secretNames.join(', ')}. To delete a secret: pegboard secret rm NAME\n`)
 }
 
 /**

@@ -177,7 +177,8 @@ export function createScheduler(options: SchedulerOptions): Scheduler {
 
   function afterInterruption(id: string, owner: string, job: Job, mayRepeat: boolean): RunResult<Job> {
     const name = nameOf({ ...job, id })
-    const interrupted: Job = { ...job, last: INTERRUPTED, interrupted: (job.interrupted ?? 0) + 1 }
+    const { pausedBy: _before, ...rest } = job
+    const interrupted: Job = { ...rest, last: INTERRUPTED, interrupted: (job.interrupted ?? 0) + 1 }
     if (mayRepeat) {
       const now = clock.now()
       return {

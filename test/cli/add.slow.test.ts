@@ -206,7 +206,7 @@ it('names the secrets that stay in the secret store after Ctrl-C', async () => {
   const { code, err } = await run(add, undefined, {}, () => undefined)
   expect(code).toBe(130)
   expect(err).toContain(
-    'No server was added. The secret store keeps weather.WEATHER_TOKEN. To delete a secret: pegboard secret rm NAME\n',
+    'No server was added.\nThe secret store keeps weather.WEATHER_TOKEN. To delete a secret: pegboard secret rm NAME\n',
   )
   expect(err).not.toContain('Nothing was added.')
   expect(hasConfig()).toBe(false)

@@ -531,6 +531,25 @@ describe('a schedule', () => {
     expect(await schedule.list(localCaller)).toEqual([])
   })
 
+  it('sends a second notice about a pause after a run that was interrupted', async () => {
+    const { process, pass } = rig(() => new Promise(() => undefined))
+    const paused = expect.stringContaining('It is paused while its tool is disabled.')
+    const disabled = process({ lacks: true, isDisabled: true })
+    await disabled.schedule.start()
+    await disabled.schedule.add(localCaller, { tool: 'a.b', cron: '* * * * *', label: 'x' })
+    await pass(60_000)
+    await disabled.schedule.stop()
+    expect(await disabled.notices()).toEqual([paused])
+    const enabled = process()
+    await enabled.schedule.start()
+    await pass(60_000)
+    enabled.die()
+    const disabledAgain = process({ lacks: true, isDisabled: true })
+    await disabledAgain.schedule.start()
+    await pass(2 * HOUR)
+    expect(await disabledAgain.notices()).toEqual([expect.stringContaining('was interrupted'), paused])
+  })
+
   it('sends a notice about the pause also if the last run failed with the same error', async () => {
     const { process, pass, logged } = rig(() => {
       throw new PegboardError('E_TOOL_DISABLED', 'The account is suspended.')
