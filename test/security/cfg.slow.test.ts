@@ -94,6 +94,15 @@ test('CFG-02: a file that loops, hangs, exits the process or rejects later stops
   expect(talk.child.exitCode).toBe(null)
 }, 60_000)
 
+/** Returns a function that calls the tool `say` of a module, and returns the text of its answer. */
+const saysIn = (talk: Awaited<ReturnType<typeof talkTo>>, module: string) => {
+  let id = 0
+  return async (): Promise<string> => {
+    talk.send({ id: ++id, method: 'tools/call', params: { name: `${module}__say`, arguments: {} } })
+    return ((await talk.answer(id)) as Answer).result.content[0].text
+  }
+}
+
 /** Takes four seconds of processor time. */
 const CALCULATE = `const usedMs = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1_000 }
 const end = usedMs() + 4_000
@@ -105,12 +114,7 @@ test.each(['setTimeout', 'setImmediate'])(
     const waits = `await new Promise((done) => ${start}(() => {\n${CALCULATE}\ndone()\n}))`
     const files = { 'waits.mjs': `${waits}\n${moduleOf('waits')}` }
     const talk = await talkTo(place({ exposure: { mode: 'direct' }, loader: { importTimeoutMs: 10_000 } }, files))
-    let id = 0
-    const say = async (): Promise<string> => {
-      talk.send({ id: ++id, method: 'tools/call', params: { name: 'waits__say', arguments: {} } })
-      return ((await talk.answer(id)) as Answer).result.content[0].text
-    }
-    await expect.poll(say).toBe('waits')
+    await expect.poll(saysIn(talk, 'waits')).toBe('waits')
     expect(talk.stderr()).toContain('a callback of a timer or setImmediate cannot be stopped')
   },
   60_000,
@@ -124,12 +128,7 @@ test.each([
   async (_when, waits) => {
     const files = { 'loops.mjs': `${waits}\nfor (;;) {}`, 'zz_good.mjs': moduleOf('good') }
     const talk = await talkTo(place({ exposure: { mode: 'direct' }, loader: { importTimeoutMs: 10_000 } }, files))
-    let id = 0
-    const say = async (): Promise<string> => {
-      talk.send({ id: ++id, method: 'tools/call', params: { name: 'good__say', arguments: {} } })
-      return ((await talk.answer(id)) as Answer).result.content[0].text
-    }
-    await expect.poll(say).toBe('good')
+    await expect.poll(saysIn(talk, 'good')).toBe('good')
     expect(talk.stderr()).toContain('its code blocked the event loop for too long during the import and was stopped')
   },
   60_000,
@@ -138,8 +137,7 @@ test.each([
 test('a file may calculate for four seconds where an import may take a minute', async () => {
   const files = { 'calculates.mjs': `${CALCULATE}\n${moduleOf('calculates')}` }
   const talk = await talkTo(place({ exposure: { mode: 'direct' }, loader: { importTimeoutMs: 60_000 } }, files))
-  talk.send({ id: 1, method: 'tools/call', params: { name: 'calculates__say', arguments: {} } })
-  expect(((await talk.answer(1)) as Answer).result.content[0].text).toBe('calculates')
+  expect(await saysIn(talk, 'calculates')()).toBe('calculates')
 }, 60_000)
 
 test('a call to a tool whose file is still loading gets E_LOADING, which the client can retry', async () => {
